@@ -4,10 +4,11 @@ Each part is an utterance of the engine. ``PartedUtterance`` makes one of them: 
 counted through, and a pause is silence in whole frames, so that whoever takes an utterance takes this one.
 """
 
+import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -18,6 +19,7 @@ from studio.core.ports import Engine, SpeakRequest, Utterance
 from studio.markup.whole import Part, WholeEvents
 from studio.text.ssml import PART_READERS, PartReader, SpokenPart
 
+_log = logging.getLogger("studio.markup")
 _OPENERS = ThreadPoolExecutor(4, thread_name_prefix="parts")
 
 
@@ -132,6 +134,12 @@ class PartedUtterance:
                 self._fail(error)
         self._tell()
 
+    def _check_begun(self, begun: "Future[None]") -> None:
+        if error := begun.exception():
+            _log.error("a part could not begin", exc_info=error)
+            self._fail(StudioError("this utterance broke off", "the server's log says why; open a new one"))
+            self._tell()
+
     # --- control ---------------------------------------------------------------------------------------
 
     def cancel(self, played_sample: int = 0) -> None:
@@ -229,7 +237,7 @@ class PartedUtterance:
         if self._is_cancelled or len(self._parts) == 1:  # also where the engine ends before the text does
             whole.emit(replace(ended, samples=whole.so_far.samples, compute_ms=whole.compute_ms))
         else:
-            _OPENERS.submit(self._begin_next)
+            _OPENERS.submit(self._begin_next).add_done_callback(self._check_begun)
 
 
 def open_marked(engine: Engine, request: SpeakRequest, markup: str) -> Utterance:

@@ -41,8 +41,8 @@ def check(trace: Trace) -> None:
     assert times == sorted(times)
     words = trace.words()
     assert [one.i for one in words] == [*range(len(words))]
-    edges = [edge for one in words for edge in (one.start, one.end)]
-    assert None not in edges and edges == sorted(edges) and edges[-1] <= len(trace.pcm)
+    edges = [edge for one in words for edge in (one.start, one.end) if edge is not None]
+    assert len(edges) == 2 * len(words) and edges == sorted(edges) and edges[-1] <= len(trace.pcm)
     text = "".join(one.text for one in trace.events if isinstance(one, ev.TextReceived))
     for one in words:
         assert text[one.char_start : one.char_end].strip(".,!?").lower() == one.text.strip(".,!?")
@@ -163,6 +163,20 @@ def test_a_busy_engine_fails_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
     utterance.end()
     last = [*utterance.events()][-1]
     assert isinstance(last, ev.Failed) and last.code == "busy"
+
+
+def test_a_bug_of_the_engine_ends_the_utterance(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = engine_of()
+    utterance = open_marked(engine, SpeakRequest(), "breaks")
+
+    def broken(request: SpeakRequest) -> Any:
+        raise ValueError("a bug")
+
+    monkeypatch.setattr(engine, "open", broken)
+    utterance.push_text('One two. <break time="1s"/> Three.')
+    utterance.end()
+    last = [*utterance.events()][-1]
+    assert isinstance(last, ev.Failed) and "broke off" in last.message
 
 
 @pytest.mark.parametrize("until_s", [0.0, 0.3, 1.0, 1.5, 2.0, 2.6, 3.0, 5.0])
