@@ -165,7 +165,7 @@ def plan(
     """
     from dataclasses import asdict
 
-    from studio.mos.stats.pilot import SMALL_PILOT
+    from studio.commands.campaign.margin_plans import plan_margin, print_variances, with_pilot
     from studio.mos.stats.planner import (
         HALF_RANGE,
         PlannedTest,
@@ -184,7 +184,6 @@ def plan(
     if (half_width is None) == (margin is None):
         raise BadOption("a plan has one aim", "give a half-width, or --margin")
     if margin is not None:
-        from studio.commands.campaign.margin_plans import plan_margin
         from studio.mos.stats.margin_plan import RUNS, MarginAsk
 
         wanted = known.test if known is not None else wanted or "mos"
@@ -218,11 +217,7 @@ def plan(
     except WidthNotReached as error:
         if known is None or as_shown is None:
             raise
-        raise WidthNotReached(
-            f"with the variances of pilot {pilot} at their upper bounds {error.what}; as they came out, "
-            f"{as_shown.raters} raters would do",
-            f"{error.do}, or run a larger pilot: it had {known.raters} raters and {known.scripts} scripts",
-        ) from error
+        raise with_pilot(error, pilot or "", known, as_shown.raters) from error
     if as_json:
         about = None if known is None else {"name": pilot, **asdict(known)}
         before = None if as_shown is None else as_shown.raters
@@ -239,14 +234,7 @@ def plan(
         question_text = f", question {known.question}" if known.question else ""
         print_line(f"{wanted}, from pilot {pilot}{question_text}: {known.raters} raters, {known.scripts} scripts")
     _show_plan(rater_plan, _all(wanted, len(who.systems)), reach)
-    if known is None or as_shown is None:
-        print_line(
-            "the variances are usual ones; --pilot takes those of a campaign of yours", err=True, colour="yellow"
-        )
-        return
-    print_line(f"variances at their upper 80% bounds; as the pilot shows them {as_shown.raters} raters would do")
-    if min(known.raters, known.scripts) < SMALL_PILOT:
-        print_line(_SMALL_PILOT, err=True, colour="yellow")
+    print_variances(known, as_shown, _SMALL_PILOT)
 
 
 _SMALL_PILOT = (

@@ -4,6 +4,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from studio.commands.common import progress_bar
+from studio.core.errors import StudioError
 from studio.core.terminal import print_json, print_line
 from studio.mos.stats.margin_plan import MarginAsk, MarginPlan, PowerNotReached, raters_for_margin
 from studio.mos.stats.pilot import SMALL_PILOT
@@ -11,6 +12,7 @@ from studio.mos.stats.planner import RatingPopulation, default_population
 
 if TYPE_CHECKING:
     from studio.mos.analysis.planning import Pilot
+    from studio.mos.stats.planner import RaterPlan
 
 
 def plan_margin(ask: MarginAsk, known: "Pilot | None", name: str, runs: int, seed: int, *, as_json: bool) -> None:
@@ -26,11 +28,7 @@ def plan_margin(ask: MarginAsk, known: "Pilot | None", name: str, runs: int, see
     except PowerNotReached as error:
         if known is None or as_shown is None:
             raise
-        raise PowerNotReached(
-            f"with the variances of pilot {name} at their upper bounds {error.what}; as they came out, "
-            f"{as_shown.raters} raters would do",
-            f"{error.do}, or run a larger pilot: it had {known.raters} raters and {known.scripts} scripts",
-        ) from error
+        raise with_pilot(error, name, known, as_shown.raters) from error
     if as_json:
         about: dict[str, Any] | None = None if known is None else {"name": name, **asdict(known)}
         before = None if as_shown is None else as_shown.raters
@@ -46,6 +44,20 @@ def plan_margin(ask: MarginAsk, known: "Pilot | None", name: str, runs: int, see
         f"{plan.raters} raters show '{claim} {ask.margin:g}'{pairs} with a power of {plan.power:.2f} if the true "
         f"difference is {ask.true_difference:g}"
     )
+    print_variances(known, as_shown, "a small pilot: take the number with the upper bounds, or run a larger one")
+
+
+def with_pilot(error: StudioError, name: str, known: "Pilot", raters_as_shown: int) -> StudioError:
+    """The error of a plan that no number of raters reaches, with what its pilot ``name`` shows."""
+    return type(error)(
+        f"with the variances of pilot {name} at their upper bounds {error.what}; as they came out, "
+        f"{raters_as_shown} raters would do",
+        f"{error.do}, or run a larger pilot: it had {known.raters} raters and {known.scripts} scripts",
+    )
+
+
+def print_variances(known: "Pilot | None", as_shown: "MarginPlan | RaterPlan | None", small_pilot: str) -> None:
+    """Say whose variances a plan has; ``small_pilot`` is a warning."""
     if known is None or as_shown is None:
         print_line(
             "the variances are usual ones; --pilot takes those of a campaign of yours", err=True, colour="yellow"
@@ -53,9 +65,7 @@ def plan_margin(ask: MarginAsk, known: "Pilot | None", name: str, runs: int, see
         return
     print_line(f"variances at their upper 80% bounds; as the pilot shows them {as_shown.raters} raters would do")
     if min(known.raters, known.scripts) < SMALL_PILOT:
-        print_line(
-            "a small pilot: take the number with the upper bounds, or run a larger one", err=True, colour="yellow"
-        )
+        print_line(small_pilot, err=True, colour="yellow")
 
 
 def _planned(ask: MarginAsk, who: RatingPopulation, runs: int, seed: int) -> MarginPlan:

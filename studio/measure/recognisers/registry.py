@@ -58,10 +58,7 @@ def transcribe_all(
     return map_processes(_transcribe, [(recogniser, sound) for sound in sounds], workers, on_done)
 
 
-@cache
-def _cached_recogniser(recogniser: str) -> Recogniser:
-    """One per process: loading weights takes longer than a sentence."""
-    return open_recogniser(recogniser)
+_cached_recogniser = cache(open_recogniser)  # one per process: loading weights takes longer than a sentence
 
 
 def _transcribe(recogniser: str, sound: Sound) -> str:
