@@ -357,6 +357,8 @@ def test_synth_reads_ssml(tmp_path: Path) -> None:
     rate_hz = read_mono(next(out.glob("*/usual-*.wav")))[1]
     assert abs(lengths["slow"] - 2 * lengths["usual"]) < 3
     assert lengths["break"] == lengths["usual"] + rate_hz
+    CliRunner().invoke(cli, [*command, "--system", "tiny:one"], catch_exceptions=False)
+    assert len([*out.glob("*/*.wav")]) == 6, "as plain text they are other utterances"
 
 
 def test_pauses_of_ssml_are_silence_between_words(voices, say, tmp_path):

@@ -41,7 +41,11 @@ def speak_all(
         BadOption, BadVoice: unknown system.
         BadFile: the teacher cannot speak a text.
     """
-    sayings = [SpeechTask(s, parse_voice_spec(s), texts, "reference" if s in references else "test") for s in systems]
+    written_in = "" if markup == "plain" else markup
+    sayings = [
+        SpeechTask(s, parse_voice_spec(s), texts, "reference" if s in references else "test", written_in)
+        for s in systems
+    ]
     return speak_into(sayings, out, speaker(voices, device, markup), spoken)
 
 

@@ -33,12 +33,17 @@ from studio.mos.store.tables import row_id
 
 @dataclass(frozen=True)
 class SpeechTask:
-    """A system and the texts it has to speak, by item."""
+    """A system and the texts it has to speak, by item.
+
+    Attributes:
+        markup: what the texts are written in; empty for plain text.
+    """
 
     system: str
     voice: SystemVoice
     texts: Mapping[str, str]
     role: str = "test"
+    markup: str = ""
 
 
 Speaker = Callable[[SystemVoice, Mapping[Path, str], Callable[[], None]], None]
@@ -57,7 +62,7 @@ def speak_all(
     for one in sayings:
         folder = out / _folder(one.system)
         folder.mkdir(exist_ok=True)
-        stems = {item: folder / f"{item}-{_digest(text)}" for item, text in one.texts.items()}
+        stems = {item: folder / f"{item}-{_digest(one.markup + text)}" for item, text in one.texts.items()}
         todo = {stem: one.texts[item] for item, stem in stems.items() if not _wav(stem).is_file()}
         speak(one.voice, todo, spoken)
         for item, stem in stems.items():
