@@ -54,6 +54,14 @@ def _seed() -> None:
         torch.set_num_threads(1)  # more threads spin while they wait for each other, at other workers' cost
 
 
+@pytest.fixture(scope="session")
+def voices(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with one small voice of random weights, which no test changes."""
+    from tinyvoice import write_tiny_voice
+
+    return write_tiny_voice(tmp_path_factory.mktemp("voices")).parent
+
+
 @pytest.fixture(autouse=True)
 def _without_browser_loop(request: pytest.FixtureRequest) -> Iterator[None]:
     """Hide Playwright's event loop, which runs in this thread from the first browser test on, from other tests."""

@@ -26,13 +26,6 @@ from studio.core.traces.trace import open_trace
 ErrorOf = Callable[..., str]
 
 
-@pytest.fixture(scope="module")
-def voices(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    root = tmp_path_factory.mktemp("voices")
-    write_tiny_voice(root)
-    return root
-
-
 @pytest.fixture
 def error_of(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> ErrorOf:
     """Error output of a failing command: two lines and a status, as a user sees it."""

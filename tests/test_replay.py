@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from listening import FRAME, Listener
-from tinyvoice import write_tiny_voice
 from typer.testing import CliRunner
 
 from studio.cli import cli
@@ -25,13 +24,6 @@ pytestmark = pytest.mark.slow
 
 REQUEST = SpeakRequest("tiny", seed=7, options={"m": 3, "n": 1})
 TEXT = "one two three four five six "
-
-
-@pytest.fixture(scope="module")
-def voices(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("voices")
-    write_tiny_voice(folder)
-    return folder
 
 
 @pytest.fixture(scope="module")

@@ -33,13 +33,6 @@ pytestmark = pytest.mark.slow
 TEXT = "one two three four five six"
 
 
-@pytest.fixture(scope="module")
-def voices(tmp_path_factory):
-    root = tmp_path_factory.mktemp("voices")
-    write_tiny_voice(root)
-    return root
-
-
 @pytest.fixture
 def engine(voices):
     opened = open_engine(voices, best(), "cpu")

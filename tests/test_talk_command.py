@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 from chatserver import KEY, MODEL, ChatServer, Script, chat_server
-from tinyvoice import write_tiny_voice
 
 from studio.core.sound_files import read_mono
 
@@ -45,13 +44,6 @@ class OutputStream:
 
     close = abort
 """
-
-
-@pytest.fixture(scope="module")
-def voices(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    root = tmp_path_factory.mktemp("voices")
-    write_tiny_voice(root)
-    return root
 
 
 @pytest.fixture

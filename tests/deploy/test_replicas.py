@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 import yaml
 from serve.serving import Talk, eventually
-from tinyvoice import write_tiny_voice
 
 from studio.bench.page.browser import free_port
 from studio.bench.settings import ReplicasSetting
@@ -20,12 +19,6 @@ from studio.core.errors import BadOption
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(800)]
 PATIENCE_S = 120.0
-
-
-@pytest.fixture(scope="module")
-def voices(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One small voice: each replica that starts loads all of the folder."""
-    return write_tiny_voice(tmp_path_factory.mktemp("voices")).parent
 
 
 @pytest.fixture(scope="module")

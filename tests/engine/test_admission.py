@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 from listening import of, say
-from tinyvoice import write_tiny_voice
 
 from studio.core import events as ev
 from studio.core.errors import BadOption, Busy, Closed, Closing, Stuck
@@ -22,13 +21,6 @@ from studio.engine.engine import LocalEngine, open_engine
 from studio.text.normalise import best
 
 FRAME = 600
-
-
-@pytest.fixture(scope="module")
-def voices(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    root = tmp_path_factory.mktemp("voices")
-    write_tiny_voice(root)
-    return root
 
 
 @contextmanager
