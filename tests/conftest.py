@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-assert "numpy" not in sys.modules, "it reads the next variable when it is loaded"
-os.environ["OPENBLAS_NUM_THREADS"] = "1"  # a small system of equations takes ten times the CPU time with two
+# Read when numpy is loaded, which is later: a small system of equations takes ten times the CPU time with two.
+os.environ["OPENBLAS_NUM_THREADS"] = "1"
 os.environ["STUDIO_POISON"] = "1"  # unwritten slots are NaN, in child processes as well
 os.environ["TRITON_INTERPRET"] = "1"  # kernels of the CUDA form run on the CPU; read when they are defined
 os.environ["STUDIO_PULLED_VOICES"] = "/nonexistent/voices"  # no test depends on voices of the user
