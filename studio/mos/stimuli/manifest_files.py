@@ -21,7 +21,7 @@ CONTROL = "control"  # the system of training, trap and gold clips without one
 _IN_FOLDERS = ("manifest.json", "manifest.csv")
 _ROLE_FOLDERS = ("training", "trap", "gold")
 _TEXTS = ("texts.csv", "texts.tsv", "texts.txt")
-_METADATA = "metadata.csv"  # of a corpus, as LJSpeech has it: its scripts without sounds are left out
+_METADATA = ("metadata.csv", "metadata.tsv", "metadata.txt")  # of a corpus: its scripts without sounds are left out
 _MAX_DEPTH = 8  # of folders in which sounds are looked for
 _COLUMNS = ("system", "item", "file")
 _MORE_COLUMNS = ("text", "role", "expected", "tags")
@@ -73,7 +73,7 @@ def _read_folder(draft: ManifestBuilder) -> None:
     """
     root, others = draft.root, list[str]()
     for entry in sorted(root.iterdir()):
-        if entry.name.startswith(".") or entry.name.lower() in (*_TEXTS, _METADATA):
+        if entry.name.startswith(".") or entry.name.lower() in (*_TEXTS, *_METADATA):
             continue
         if not entry.is_dir():
             others.append(entry.name)
@@ -117,7 +117,7 @@ def _add_sounds(draft: ManifestBuilder, folder: Path, system: str, role: str, ha
     if len(inner) == 1 and not has_systems and not any(map(_is_sound, files)):
         others += _add_sounds(draft, inner[0], system, role)
         for file in files:
-            if file.name.lower() == _METADATA:  # heron/metadata.csv beside heron/wavs
+            if file.name.lower() in _METADATA:  # heron/metadata.csv beside heron/wavs
                 _read_metadata(draft, file)
             else:
                 others.append(str(file.relative_to(draft.root)))
@@ -160,7 +160,7 @@ def _read_texts(draft: ManifestBuilder, root: Path) -> None:
         if file.name.lower() in _TEXTS:
             for where, row in _texts(draft.inside("the folder", str(file.relative_to(draft.root)))):
                 _describe(draft, where, row)
-        elif file.name.lower() == _METADATA:
+        elif file.name.lower() in _METADATA:
             _read_metadata(draft, file)
 
 

@@ -27,6 +27,8 @@ def texts_of(root):
         ("texts.txt", "i1\tHello 5.\ni2\tRain, again?\n"),
         ("texts.txt", 'item,text\ni1,Hello 5.\ni2,"Rain, again?"\n'),
         ("metadata.csv", "i1|Hello 5.|Hello five.\ni2|Rain, again?|x\n"),
+        ("metadata.tsv", "path\tsentence\ni1.wav\tHello 5.\ni2.wav\tRain, again?\n"),
+        ("metadata.txt", "i1|Hello 5.\ni2|Rain, again?\n"),
         ("metadata.csv", 'file_name,transcription\ni1.wav,Hello 5.\ni2.wav,"Rain, again?"\n'),
         ("Texts.CSV", 'item,text\ni1.wav,Hello 5.\ni2.WAV,"Rain, again?"\n'),
     ],
