@@ -91,12 +91,13 @@ class MarginSetting(Parameters):
     """Tests with a margin (TOST): errors where the true difference is the margin, and the power of planned tests.
 
     Attributes:
-        pilot: raters and scripts of the pilot that the plans use.
+        pilot: raters and scripts of the pilot that the plans use. It has many scripts: with 120 of them, a twentieth of
+            the planned power is the chance of their draw.
     """
 
     runs: Annotated[int, typer.Option(min=1, help="Simulated tests per cell.")] = 1000
     seed: Seed = 0
     tests: tuple[Literal["mos", "mushra", "cmos", "preference"], ...] = ("mos", "mushra", "cmos", "preference")
     population_size: int = 40_000  # simulated raters whose difference is the true one
-    pilot: tuple[int, int] = (400, 120)
+    pilot: tuple[int, int] = (400, 480)
     plan_runs: int = 2000
