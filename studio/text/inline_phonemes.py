@@ -11,14 +11,18 @@ from studio.core.errors import BadText
 from studio.core.text.typography import MARKS
 from studio.text.lexicon import PHONEMES, checked_ipa
 
-MAX_PRONUNCIATIONS, MAX_IPA_CHARS, MAX_WORD_CHARS = 20_000, 200, 30
+MAX_PRONUNCIATIONS, MAX_OF_TEXTS = 40_000, 20_000  # of a process; the rest is for the owner's lexicon
+MAX_IPA_CHARS, MAX_WORD_CHARS = 200, 30
 _lock = threading.Lock()
 _keys: dict[tuple[str, str], str] = {}  # by word and symbols; none is ever changed, since voices cache tokens of words
 _words: dict[str, str] = {}  # by key
 
 
-def pronounced(text: str, ipa: str) -> str:
+def pronounced(text: str, ipa: str, most: int = MAX_OF_TEXTS) -> str:
     """What stands in a text for words that sound as the IPA says.
+
+    Args:
+        most: pronunciations of the process up to which a new one is taken.
 
     Raises:
         BadText: the IPA has a symbol that no voice has, or the text has no letters.
@@ -31,7 +35,7 @@ def pronounced(text: str, ipa: str) -> str:
     word = re.sub("[^a-z]", "", text.lower())[:MAX_WORD_CHARS]
     if len(word) < 2:
         raise BadText(f"{where}: it is no word of letters", "write the word between the tags: at least two letters")
-    key = _key(word, symbols)
+    key = _key(word, symbols, most)
     mark = text[-1] if text[-1] in MARKS else ""
     return f"{key}{mark}"
 
@@ -44,7 +48,7 @@ def without_pronunciation(word: str) -> str:
     return _words.get(bare, bare) + word[len(bare) :]
 
 
-def _key(word: str, symbols: str) -> str:
+def _key(word: str, symbols: str, most: int) -> str:
     from studio.text.phonemes import add_pronunciations
 
     with _lock:
@@ -52,7 +56,7 @@ def _key(word: str, symbols: str) -> str:
             return key
         free = (key for key in _candidates(word) if key not in _words)
         key = next(free, "")
-        if not key or len(_keys) >= MAX_PRONUNCIATIONS:
+        if not key or len(_keys) >= most:
             what = f"{word} was pronounced in too many ways" if not key else "too many words were pronounced"
             raise BadText(f"{what} since the studio was started", "put what is needed often into the lexicon")
         add_pronunciations({key: symbols})

@@ -8,7 +8,7 @@ from pathlib import Path
 from studio.core import durable
 from studio.core.errors import BadFile, BadOption, StudioError
 from studio.core.ports import Normaliser
-from studio.text.inline_phonemes import pronounced
+from studio.text.inline_phonemes import MAX_PRONUNCIATIONS, pronounced
 from studio.text.lexicon import (
     MAX_BYTES,
     MAX_ENTRIES,
@@ -96,7 +96,9 @@ class BookNormaliser(LexiconNormaliser):
     def _reload(self) -> None:
         try:
             lexicon = read_lexicon(self._path, PHONEMES) if self._stamp else Lexicon({}, {})
-            self._spoken = {word: pronounced(word, symbols) for word, symbols in lexicon.phonemes.items()}
+            self._spoken = {
+                word: pronounced(word, symbols, MAX_PRONUNCIATIONS) for word, symbols in lexicon.phonemes.items()
+            }
             self._lexicon = lexicon
         except StudioError as error:  # speech goes on by the entries before
             log.warning("the lexicon is not used: %s", error)

@@ -5,6 +5,7 @@ import time
 import pytest
 
 from studio.core.errors import BadText
+from studio.text import inline_phonemes
 from studio.text.inline_phonemes import without_pronunciation
 from studio.text.phonemes import pronounce
 from studio.text.ssml import BreakReader, SpokenPart, read_ssml
@@ -169,3 +170,10 @@ def test_phonemes_that_cannot_be_are_named(ph: str, word: str, told: str) -> Non
         read_ssml(f'<phoneme ph="{ph}">{word}</phoneme>')
     with pytest.raises(BadText, match="use ipa"):
         read_ssml('<phoneme alphabet="x-sampa" ph="A">ah</phoneme>')
+
+
+def test_texts_leave_pronunciations_for_the_lexicon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inline_phonemes, "_keys", {("word", "a"): "wo'rd"})
+    with pytest.raises(BadText, match="too many words were pronounced"):
+        inline_phonemes.pronounced("tomato", "təmɑt", 1)
+    assert "'" in inline_phonemes.pronounced("tomato", "təmɑt", 2)
