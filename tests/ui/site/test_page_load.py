@@ -109,6 +109,6 @@ def test_page_of_components_has_no_footer_of_the_framework(site: Site, opening: 
 def test_api_page_is_visible_at_once(site: Site, opening: Opening) -> None:
     page = opening().new_page()
     page.goto(site.url + "api")
-    page.locator("#api-page h1").wait_for(state="attached")
+    page.locator("#api-page:has(h1) button").first.wait_for(state="attached")
     hidden = "getComputedStyle(document.querySelector('#api-page h1')).visibility"
     assert page.evaluate(hidden) == "visible"
