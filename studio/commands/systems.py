@@ -63,7 +63,7 @@ def add(
 ) -> None:
     """Add a system, which then is a voice everywhere: the page, say, synth, benches, listening tests."""
     from studio.systems.combined import systems_file
-    from studio.systems.settings import check_system, read_systems, write_systems
+    from studio.systems.settings import change_systems, check_system
 
     addresses = {
         "openai": openai,
@@ -101,10 +101,13 @@ def add(
     }
     system = check_system(name, {key: value for key, value in fields.items() if value not in (None, "", ())})
     file = systems_file()
-    there = read_systems(file)
-    if name in there:
-        raise BadOption(f"there is a system {name!r} already", f"remove it first: studio systems remove {name}")
-    write_systems(file, {**there, name: system})
+
+    def declare(there: dict[str, Any]) -> None:
+        if name in there:
+            raise BadOption(f"there is a system {name!r} already", f"remove it first: studio systems remove {name}")
+        there[name] = system
+
+    change_systems(file, declare)
     print_line(f"{name} is added to {file}. Hear it: studio systems test {name}")
 
 
@@ -151,12 +154,14 @@ def test(
 def remove(name: SystemName) -> None:
     """Remove a system."""
     from studio.systems.combined import systems_file
-    from studio.systems.settings import read_systems, write_systems
+    from studio.systems.settings import change_systems
 
     file = systems_file()
-    there = read_systems(file)
-    if name not in there:
-        raise BadOption(f"there is no system {name!r:.80} in {file}", f"there are {', '.join(there) or 'none'}")
-    del there[name]
-    write_systems(file, there)
+
+    def forget(there: dict[str, Any]) -> None:
+        if name not in there:
+            raise BadOption(f"there is no system {name!r:.80} in {file}", f"there are {', '.join(there) or 'none'}")
+        del there[name]
+
+    change_systems(file, forget)
     print_line(f"{name} is removed")

@@ -6,14 +6,12 @@ incomplete last line was never acknowledged: readers skip it, ``problems`` repor
 Journals may be copied between libraries and need no index.
 """
 
-import errno
 import hashlib
 import json
 import logging
 import os
 import re
 import threading
-import time
 from collections import OrderedDict
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
@@ -33,11 +31,7 @@ from studio.annotation.layers import MAX_NAME
 from studio.core import durable
 from studio.core.errors import BadFile, BadOption, NotStored, StudioError, Unavailable
 from studio.core.files import list_folder
-
-try:
-    import fcntl
-except ImportError:  # Windows: locks work within one process only
-    fcntl = None
+from studio.core.locks import lock_file, within_lock
 
 FORMAT, SCHEMA = "studio-annotation", 1
 MAX_ANNOTATORS = 64  # of one utterance
@@ -45,7 +39,6 @@ MAX_JOURNAL_BYTES = 32_000_000
 MAX_EDITS = 2000  # before compaction, plus the number of marks
 _CACHED, _CACHED_MARKS = 512, 200_000  # documents and marks in the cache
 _LOCKS = 64
-LOCK_WAIT_S, _LOCK_POLL_S = 4.0, 0.02  # for another thread, then for another process
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 log = logging.getLogger("studio.library")
 
@@ -278,34 +271,6 @@ def read_journal(path: Path) -> bytes:
     with path.open("rb", buffering=0) as file:
         lock_file(file, is_shared=True)
         return _complete_lines(file.read())
-
-
-def lock_file(file: BinaryIO, *, is_shared: bool = False) -> None:
-    """Lock an open file across processes, until it is closed.
-
-    Raises OSError: another process holds the lock for longer than ``LOCK_WAIT_S``.
-    """
-    if fcntl is None:
-        return None
-    wanted, until_s = fcntl.LOCK_SH if is_shared else fcntl.LOCK_EX, time.monotonic() + LOCK_WAIT_S
-    while True:
-        try:
-            return fcntl.flock(file, wanted | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            if time.monotonic() > until_s:
-                raise OSError(errno.ETIMEDOUT, "another process holds its lock") from error
-        time.sleep(_LOCK_POLL_S)
-
-
-@contextmanager
-def within_lock(lock: threading.Lock) -> Generator[None]:
-    """Hold a lock of this process. Raises OSError: another thread holds it for longer than ``LOCK_WAIT_S``."""
-    if not lock.acquire(timeout=LOCK_WAIT_S):
-        raise OSError(errno.ETIMEDOUT, "another request holds its lock")
-    try:
-        yield
-    finally:
-        lock.release()
 
 
 def check_annotator(annotator: str) -> str:

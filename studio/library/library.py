@@ -21,10 +21,11 @@ from studio.core import durable
 from studio.core.errors import BadFile, BadOption, BadText, NotStored, StudioError, Unavailable
 from studio.core.files import list_folder, read_bounded
 from studio.core.folders import data_folder
+from studio.core.locks import lock_file, within_lock
 from studio.core.traces.trace import Trace
 from studio.core.traces.trace_reader import MAX_BYTES
 from studio.inspection.opening import UnpackLimits, open_bytes, read_sound
-from studio.library.annotations import AnnotatedSound, Annotations, lock_file, within_lock
+from studio.library.annotations import AnnotatedSound, Annotations
 from studio.library.assignments import Assignments
 from studio.library.entries import EntryNote, LibraryEntry, make_entry, now_s, parse_note
 from studio.library.index import Index, Query

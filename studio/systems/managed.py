@@ -15,7 +15,7 @@ from studio.core.time import MonotonicClock
 from studio.engine.admission import EngineLimits
 from studio.systems.combined import CombinedEngine, systems_file
 from studio.systems.engine import RemoteEngine
-from studio.systems.settings import System, check_system, read_systems, write_systems
+from studio.systems.settings import System, change_systems, check_system, read_systems
 from studio.systems.sound import SystemFailed
 
 TEST_TEXT = "Good morning. This is a test, spoken by another system."
@@ -63,12 +63,17 @@ class ManagedEngine(CombinedEngine):
             system = check_system(name, dict(values))
             if name in {card.name for card in self.cards()}:
                 raise BadOption(f"there is a voice or a system {name!r} already", "give it another name")
-            declared = read_systems(systems_file())
-            if name in declared:
-                raise BadOption(f"a system {name!r} is declared already", "restart the studio, or give another name")
             engine = RemoteEngine(name, system, self._limits, hides_failures=self._hides_failures)
+
+            def declare(declared: dict[str, Any]) -> None:
+                if name in declared:
+                    raise BadOption(
+                        f"a system {name!r} is declared already", "restart the studio, or give another name"
+                    )
+                declared[name] = system
+
             try:
-                write_systems(systems_file(), {**declared, name: system})
+                change_systems(systems_file(), declare)
             except BaseException:
                 engine.close()
                 raise
@@ -77,11 +82,9 @@ class ManagedEngine(CombinedEngine):
     def remove_system(self, name: str) -> None:
         """See ``SupportsSystems``."""
         with self._changing:
-            declared = read_systems(systems_file())
-            if name not in self._systems or name not in declared:
+            if name not in self._systems or name not in read_systems(systems_file()):
                 raise BadOption(f"the system {name!r:.80} cannot be removed here", "see where it is declared")
-            del declared[name]
-            write_systems(systems_file(), declared)
+            change_systems(systems_file(), lambda declared: declared.pop(name, None))
             systems = dict(self._systems)
             engine = systems.pop(name)
             self._systems = systems

@@ -3,7 +3,8 @@
 import os
 import re
 import shlex
-from collections.abc import Mapping
+import tomllib
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
@@ -13,7 +14,8 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, 
 from studio.core import durable
 from studio.core.checks import is_printable
 from studio.core.errors import BadFile, BadOption
-from studio.core.files import read_toml
+from studio.core.files import MAX_SETTINGS_BYTES, read_toml
+from studio.core.locks import changing
 from studio.systems.sound import HIGHEST_RATE_HZ, LOWEST_RATE_HZ
 from studio.systems.text import CUTS
 
@@ -234,6 +236,10 @@ def read_systems(file: Path) -> dict[str, Any]:
         raise BadFile(
             f"the systems {file} cannot be read: {error}", "give a TOML file of tables [systems.NAME]"
         ) from error
+    return _parse_systems(data, file)
+
+
+def _parse_systems(data: Mapping[str, Any], file: Path) -> dict[str, Any]:
     tables = data.get("systems", {})
     if not isinstance(tables, dict) or len(tables) > MAX_SYSTEMS:
         raise BadOption(f"systems of {file} is no table of at most {MAX_SYSTEMS}", "write [systems.NAME] for each")
@@ -253,19 +259,30 @@ def check_system(name: str, values: Any) -> Any:
         raise BadOption(f"{what}: {first['msg']}", "see docs/systems.md, or studio systems add --help") from error
 
 
-def write_systems(file: Path, systems: Mapping[str, Any]) -> None:
-    """Write all systems; other tables and comments of the file stay."""
+def change_systems(file: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    """Read the systems of a file, change and write them, under a lock; other tables and comments of the file stay.
+
+    Raises BadOption: there would be too many, and what ``read_systems`` and ``change`` raise. OSError.
+    """
+    with changing(file):
+        systems = read_systems(file)
+        change(systems)
+        _write_systems(file, systems)
+
+
+def _write_systems(file: Path, systems: Mapping[str, Any]) -> None:
     import tomlkit
 
-    text = file.read_text(encoding="utf-8") if file.is_file() else ""
-    document = tomlkit.parse(text)
+    document = tomlkit.parse(file.read_text(encoding="utf-8") if file.is_file() else "")
     old: Any = document.get("systems", {})
     table = tomlkit.table(is_super_table=True)
     for name, system in systems.items():
         table[name] = old[name] if name in old else system.model_dump(exclude_defaults=True) | {"kind": system.kind}
     document["systems"] = table
-    durable.make_folder(file.parent)
-    durable.replace(file, tomlkit.dumps(document).encode())
+    text = tomlkit.dumps(document)
+    if _parse_systems(tomllib.loads(text), file) != systems or len(text.encode()) > MAX_SETTINGS_BYTES:
+        raise BadOption(f"{file} could not be read again with this change", f"change {file} by hand")
+    durable.replace(file, text.encode())
 
 
 def secret(variable: str) -> str:

@@ -13,9 +13,9 @@ from studio.core.text.typography import split_mark
 
 # IPA that voices are trained on, with capitals for diphthongs and the flap.
 PHONEMES = "AIOWYbdfhijklmnpstuvwzæðŋɑɐɔəɛɜɡɪɹɾTʃʊʌʒʔʤʧθᵊᵻ"
-MAX_BYTES, MAX_ENTRIES, MAX_READING_CHARS = 1_000_000, 10_000, 200
+MAX_BYTES, MAX_ENTRIES, MAX_READING_CHARS, MAX_WORD_CHARS = 1_000_000, 10_000, 200, 40
 _SHAPE = "each line must be a word, white space, and /IPA/ or words: GIF /dʒɪf/ or nginx engine x"
-_LINE = re.compile(r"(\S{1,40})\s+(\S.*)")
+_LINE = re.compile(rf"(\S{{1,{MAX_WORD_CHARS}}})\s+(\S.*)")
 _LETTERS = re.compile(r"[A-Za-z]+(?:'[A-Za-z]+)*")
 _VOWELS = "AIOWYiuæɑɐɔəɛɜɪʊʌᵊᵻ"
 _STRESSES = "ˈˌ"
@@ -82,9 +82,15 @@ def parse_lexicon(lines: Sequence[str], inventory: str, name: str) -> Lexicon:
             continue
         where = f"line {number} of {name}"
         match = _LINE.fullmatch(bare)
-        if match is None or len(match[2]) > MAX_READING_CHARS or len(phonemes) + len(respellings) >= MAX_ENTRIES:
+        word = match[1].lower() if match else ""
+        if (
+            match is None
+            or len(word) > MAX_WORD_CHARS  # a capital may have several small letters
+            or len(match[2]) > MAX_READING_CHARS
+            or len(phonemes) + len(respellings) >= MAX_ENTRIES
+        ):
             raise BadFile(f"{where} is no entry", f"{_SHAPE}; at most {MAX_ENTRIES:,} lines")
-        word, reading = match[1].lower(), match[2].strip()
+        reading = match[2].strip()
         entries[word] = reading
         phonemes.pop(word, None)
         respellings.pop(word, None)

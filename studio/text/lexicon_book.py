@@ -1,12 +1,12 @@
 """The owner's lexicon: a file that changes while voices speak, and a normaliser that follows it."""
 
 import logging
-import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from studio.core import durable
 from studio.core.errors import BadFile, BadOption, StudioError
+from studio.core.locks import changing
 from studio.core.ports import Normaliser
 from studio.text.inline_phonemes import MAX_PRONUNCIATIONS, pronounced
 from studio.text.lexicon import (
@@ -27,7 +27,7 @@ class LexiconBook:
     """Entries in a file of lines as ``read_lexicon`` takes them; every change is on disk when a call returns."""
 
     def __init__(self, path: Path) -> None:
-        self._path, self._lock = path, threading.Lock()
+        self._path = path
 
     def entries(self) -> Mapping[str, str]:
         """Readings by their words, in order of the words. Raises BadFile."""
@@ -52,13 +52,13 @@ class LexiconBook:
         added = parse_lexicon(lines, PHONEMES, name).entries
         if not added:
             raise BadFile(f"{name} has no entry", "give lines of a word and /IPA/ or the words spoken for it")
-        with self._lock:
+        with changing(self._path):
             self._write({**self.entries(), **added})
         return len(added)
 
     def remove(self, word: str) -> None:
         """Remove a word. Raises BadOption: there is none."""
-        with self._lock:
+        with changing(self._path):
             entries = dict(self.entries())
             if entries.pop(word.lower(), None) is None:
                 raise BadOption(f"the lexicon has no {word[:40]!r}", "the list has what it has")
@@ -68,7 +68,8 @@ class LexiconBook:
         data = "".join(f"{word} {reading}\n" for word, reading in entries.items()).encode()
         if len(entries) > MAX_ENTRIES or len(data) > MAX_BYTES:
             raise BadOption(f"the lexicon would have {len(entries):,} entries", f"keep at most {MAX_ENTRIES:,}")
-        durable.make_folder(self._path.parent)
+        if parse_lexicon(data.decode("utf-8-sig").splitlines(), PHONEMES, "the lexicon").entries != entries:
+            raise BadOption("an entry could not be read again", "give words of letters, without invisible characters")
         durable.replace(self._path, data)
 
 

@@ -37,4 +37,6 @@ def locked(*files: Path) -> Iterator[None]:
 
 def locks_of(folder: Path) -> list[Path]:
     """Everything in a data folder that a writer locks: databases, the library, and journals."""
-    return [path for pattern in ("**/*.sqlite", "library/lock", "**/*.jsonl") for path in folder.glob(pattern)]
+    return [
+        path for pattern in ("**/*.sqlite", "library/lock", "**/.*.lock", "**/*.jsonl") for path in folder.glob(pattern)
+    ]

@@ -31,8 +31,9 @@ from durability.write_paths import FILE_PATHS, WritePath
 from sqlalchemy.exc import DBAPIError
 
 from studio.cli import _end
+from studio.core import locks
 from studio.core.errors import BadFile, StudioError, Unavailable
-from studio.library import annotations, index
+from studio.library import index
 from studio.mos.store import database
 
 ERRORS = {"ENOSPC": errno.ENOSPC, "EIO": errno.EIO, "EROFS": errno.EROFS, "EDQUOT": errno.EDQUOT}
@@ -226,7 +227,7 @@ class Sweep:
 
 def sweep(folder: Path, name: str, most: str, *faults: str) -> list[dict[str, object]]:
     """Sweep a path under each of these faults, in a folder of its own for each."""
-    annotations.LOCK_WAIT_S = database._LOCK_WAIT_S = LOCK_WAIT_S
+    locks.LOCK_WAIT_S = database._LOCK_WAIT_S = LOCK_WAIT_S
     index.BUSY_MS = round(1000 * LOCK_WAIT_S)
     found = []
     for fault in faults:

@@ -22,6 +22,8 @@ from studio.library.index import Query
 from studio.library.library import Library
 from studio.mos.store.clips import ClipFolder
 from studio.serve.trace_store import TraceStore
+from studio.systems.settings import change_systems, check_system, read_systems
+from studio.text.lexicon_book import LexiconBook
 
 LAYER = PutLayer("l1", "faults", "regions", ())
 
@@ -232,6 +234,31 @@ class Traces(WritePath):
         return {path.stem for path in paths}
 
 
+class Lexicon(WritePath):
+    """Words of the owner's lexicon, a file that is replaced."""
+
+    def save(self, number: int) -> str:
+        LexiconBook(self.root / "lexicon.txt").add(f"word{number}", "one")
+        return f"word{number}"
+
+    @classmethod
+    def read(cls, root: Path) -> set[str]:
+        return set(LexiconBook(root / "lexicon.txt").entries())
+
+
+class Systems(WritePath):
+    """Systems that the owner adds, in a file that is replaced."""
+
+    def save(self, number: int) -> str:
+        system = check_system("x", {"kind": "command", "command": "cat"})
+        change_systems(self.root / "systems.toml", lambda there: there.update({f"s{number}": system}))
+        return f"s{number}"
+
+    @classmethod
+    def read(cls, root: Path) -> set[str]:
+        return set(read_systems(root / "systems.toml"))
+
+
 @cache
 def _trace() -> Trace:
     with tempfile.TemporaryDirectory() as folder:
@@ -241,5 +268,5 @@ def _trace() -> Trace:
 
 
 FILE_PATHS: tuple[type[WritePath], ...] = (
-    Edits, FirstEdits, CompactedEdits, Keeps, Notes, Rebuilds, Assignments, Clips, Traces,
+    Edits, FirstEdits, CompactedEdits, Keeps, Notes, Rebuilds, Assignments, Clips, Traces, Lexicon, Systems,
 )  # fmt: skip

@@ -1,6 +1,8 @@
 """A foreign program from one command to a voice: in lists, in speech, in stimuli, beside the studio's own voices."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -18,7 +20,7 @@ from studio.core.speaking import speak_once
 from studio.core.traces.trace import open_trace
 from studio.systems.combined import CombinedEngine, all_cards, declared_systems, open_voices
 from studio.systems.engine import RemoteEngine
-from studio.systems.settings import check_system, read_systems
+from studio.systems.settings import MAX_SYSTEMS, change_systems, check_system, read_systems
 
 FLITE = "flite -voice slt -t {text} -o /dev/stdout"
 
@@ -127,3 +129,30 @@ def test_a_system_alone_opens_without_voices(file: Path, tmp_path: Path) -> None
         assert isinstance(engine, RemoteEngine)
     finally:
         engine.close()
+
+
+ADD_SYSTEMS = """
+import sys
+from pathlib import Path
+from studio.systems.settings import change_systems, check_system
+
+system = check_system("x", {"kind": "command", "command": "cat"})
+for number in range(10):
+    change_systems(Path(sys.argv[1]), lambda there: there.update({f"{sys.argv[2]}{number}": system}))
+"""
+
+
+def test_systems_that_several_add_at_once_are_all_kept(file: Path) -> None:
+    command = [sys.executable, "-c", ADD_SYSTEMS, str(file)]
+    processes = [subprocess.Popen([*command, name]) for name in ("a", "b", "c", "d")]
+    assert [one.wait() for one in processes] == [0, 0, 0, 0]
+    assert len(read_systems(file)) == 40
+
+
+def test_one_system_too_many_is_refused_and_changes_nothing(file: Path) -> None:
+    system = check_system("x", {"kind": "command", "command": "cat"})
+    change_systems(file, lambda there: there.update({f"s{number}": system for number in range(MAX_SYSTEMS)}))
+    before = file.read_bytes()
+    with pytest.raises(BadOption, match="at most 64"):
+        change_systems(file, lambda there: there.update({"another": system}))
+    assert file.read_bytes() == before and len(read_systems(file)) == MAX_SYSTEMS

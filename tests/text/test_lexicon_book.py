@@ -1,5 +1,7 @@
 """The owner's lexicon: a file that is changed while voices speak."""
 
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -45,14 +47,37 @@ def test_what_is_no_entry_changes_nothing(tmp_path: Path, word: str, reading: st
     assert book.entries() == {}
 
 
+ADD_WORDS = """
+import sys
+from pathlib import Path
+from studio.text.lexicon_book import LexiconBook
+
+for number in range(10):
+    LexiconBook(Path(sys.argv[1])).add(f"{sys.argv[2]}{number}", "one")
+"""
+
+
 def test_concurrent_changes_lose_nothing(tmp_path: Path) -> None:
-    book = LexiconBook(tmp_path / "lexicon.txt")
-    threads = [threading.Thread(target=book.add, args=(f"word{n}", "one")) for n in range(20)]
+    path = tmp_path / "lexicon.txt"
+    command = [sys.executable, "-c", ADD_WORDS, str(path)]
+    processes = [subprocess.Popen([*command, name]) for name in ("a", "b", "c")]  # replicas share a data folder
+    threads = [threading.Thread(target=LexiconBook(path).add, args=(f"word{n}", "one")) for n in range(20)]
     for one in threads:
         one.start()
     for one in threads:
         one.join()
-    assert len(book.entries()) == 20
+    assert [one.wait() for one in processes] == [0, 0, 0]
+    assert len(LexiconBook(path).entries()) == 50
+
+
+@pytest.mark.parametrize("word", ["İ" * 40, "\ufeff", "\ufeffword"])  # 80 small letters; what marks a file's encoding
+def test_what_could_not_be_read_again_is_refused(tmp_path: Path, word: str) -> None:
+    book = LexiconBook(tmp_path / "lexicon.txt")
+    for change in (lambda: book.add(word, "one"), lambda: book.merge([f"{word} one"])):
+        with pytest.raises((BadFile, BadOption)):
+            change()
+    book.add("İ" * 20, "one")
+    assert len(book.entries()) == 1
 
 
 def test_voices_follow_at_once_and_their_caches_stay_valid(tmp_path: Path) -> None:

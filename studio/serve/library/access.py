@@ -12,7 +12,7 @@ from starlette.concurrency import run_in_threadpool
 from studio.annotation.edits import MAX_CHANGES, MAX_LABELS, MAX_LAYERS
 from studio.annotation.layers import MAX_LABEL, MAX_NAME
 from studio.core.errors import BadFile, BadOption
-from studio.library.annotations import within_lock
+from studio.core.locks import within_lock
 from studio.library.assignments import MAX_ANNOTATORS, MAX_TASK_CHARS, MAX_UTTERANCES
 from studio.library.entries import MAX_TITLE_CHARS, LibraryEntry
 from studio.library.library import Library

@@ -1,0 +1,62 @@
+"""Locks of files, across the threads of a process and across processes; each is waited for, and not for ever."""
+
+import errno
+import threading
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from studio.core import durable
+
+try:
+    import fcntl
+except ImportError:  # Windows: locks work within one process only
+    fcntl = None
+
+LOCK_WAIT_S, _LOCK_POLL_S = 4.0, 0.02  # for another thread, then for another process
+_changes = threading.Lock()
+
+
+def lock_file(file: BinaryIO, *, is_shared: bool = False) -> None:
+    """Lock an open file across processes, until it is closed.
+
+    Raises OSError: another process holds the lock for longer than ``LOCK_WAIT_S``.
+    """
+    if fcntl is None:
+        return None
+    wanted, until_s = fcntl.LOCK_SH if is_shared else fcntl.LOCK_EX, time.monotonic() + LOCK_WAIT_S
+    while True:
+        try:
+            return fcntl.flock(file, wanted | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            if time.monotonic() > until_s:
+                raise OSError(errno.ETIMEDOUT, "another process holds its lock") from error
+        time.sleep(_LOCK_POLL_S)
+
+
+@contextmanager
+def within_lock(lock: threading.Lock) -> Generator[None]:
+    """Hold a lock of this process. Raises OSError: another thread holds it for longer than ``LOCK_WAIT_S``."""
+    if not lock.acquire(timeout=LOCK_WAIT_S):
+        raise OSError(errno.ETIMEDOUT, "another request holds its lock")
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+@contextmanager
+def changing(path: Path) -> Generator[None]:
+    """Hold the lock of a file while it is read, changed and replaced; its folder is made if it is missing.
+
+    The lock is a file beside it, since the file itself is replaced.
+
+    Raises OSError: it is held for longer than ``LOCK_WAIT_S``, or the disk refuses.
+    """
+    with within_lock(_changes):
+        durable.make_folder(path.parent)
+        with path.with_name(f".{path.name}.lock").open("ab") as file:
+            lock_file(file)
+            yield
