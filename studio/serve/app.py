@@ -35,6 +35,7 @@ from studio.serve.live.chat import Chat
 from studio.serve.live.socket import SpeakSession
 from studio.serve.middleware.auth import HostOriginMiddleware, KeyMiddleware
 from studio.serve.middleware.bodies import BodyLimitMiddleware
+from studio.serve.middleware.error_pages import ErrorPagesMiddleware
 from studio.serve.middleware.headers import RequestHeadersMiddleware, SecurityHeadersMiddleware
 from studio.serve.mos.arena import add_arena
 from studio.serve.mos.draft_routes import UPLOADS, add_drafts
@@ -128,6 +129,7 @@ def guarded_app(settings: ServeSettings, owner: Callable[[Request], Awaitable[bo
         title="Streaming-TTS Studio", version=studio.__version__, docs_url=None, redoc_url=None, openapi_url=None
     )
     files = FILES | FORCE_FILES | UPLOADS | LIBRARY_FILES | LEXICON_FILES
+    app.add_middleware(ErrorPagesMiddleware)
     app.add_middleware(BodyLimitMiddleware, files=files, is_owner=owner)
     if settings.key:
         app.add_middleware(KeyMiddleware, key=settings.key, port=settings.port)

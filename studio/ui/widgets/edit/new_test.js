@@ -6,11 +6,9 @@ import { check } from "./fields.js";
 
 const EXAMPLE_VOICES = 2; // the fewest that a pair needs
 
-/** The speakers that an example test begins with, as systems. */
+/** The systems that an example test begins with: the first speakers, `VOICE:SPEAKER`. */
 const exampleSystems = (voices) =>
-  voices
-    .flatMap(({ name, speakers }) => speakers.map((speaker) => ({ speaker, system: `${name}:${speaker}` })))
-    .slice(0, EXAMPLE_VOICES);
+  voices.flatMap(({ name, speakers }) => speakers.map((speaker) => `${name}:${speaker}`)).slice(0, EXAMPLE_VOICES);
 
 /** A name that no test has. */
 function freeName(taken) {
@@ -33,7 +31,7 @@ export function newTest({ templates, example_texts: texts }, voices, taken, crea
   const systems = exampleSystems(voices);
   const choice = { isExample: systems.length > 0 };
   const start = (template) => {
-    const example = { systems: systems.map(({ system }) => system), texts };
+    const example = { systems, texts };
     const content = choice.isExample ? example : { systems: [], texts: "" };
     return create({ template, name: name.value.trim(), ...content });
   };
@@ -44,12 +42,11 @@ export function newTest({ templates, example_texts: texts }, voices, taken, crea
     name,
     h("small", { class: "muted", text: "Only you see the name. Raters see the title." }),
   );
-  const speakers = systems.map(({ speaker }) => speaker).join(" and ");
   const count = counted(texts.trim().split("\n").length, "example text");
   const example = check(
     choice,
     "isExample",
-    `Begin with ${systems.length === 1 ? "the voice" : "the voices"} ${speakers} and ${count}; you can replace them`,
+    `Begin with ${systems.length === 1 ? "the voice" : "the voices"} ${systems.join(" and ")} and ${count}; you can replace them`,
     () => {},
   );
   return [
