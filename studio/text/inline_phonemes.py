@@ -1,28 +1,31 @@
-"""Pronunciations within a text: a word with one is written with an apostrophe where no word has one (``to'mato``).
+"""Pronunciations within a text: a word with one is followed by an apostrophe and letters (``tomato'zb``).
 
 Such a word passes the normaliser unchanged. Voices that read phonemes find its own in the dictionary of the G2P, and
-others read the word without the apostrophe.
+others read the word without what follows it. No name is given twice in a process, since voices cache tokens of words;
+the names used least recently are forgotten, so that no client exhausts what all have.
 """
 
+import itertools
 import re
 import threading
+from collections import OrderedDict
+from collections.abc import Mapping
 
 from studio.core.errors import BadText
 from studio.core.text.typography import MARKS
 from studio.text.lexicon import PHONEMES, checked_ipa
 
-MAX_PRONUNCIATIONS, MAX_OF_TEXTS = 40_000, 20_000  # of a process; the rest is for the owner's lexicon
-MAX_IPA_CHARS, MAX_WORD_CHARS = 200, 30
-_lock = threading.Lock()
-_keys: dict[tuple[str, str], str] = {}  # by word and symbols; none is ever changed, since voices cache tokens of words
-_words: dict[str, str] = {}  # by key
+MAX_PRONUNCIATIONS, MAX_IPA_CHARS, MAX_WORD_CHARS = 20_000, 200, 30
+_DIGITS = "bcfghjknpqvwxz"  # no ending of a contraction has one of these alone, and no English word has them in a row
+_lock, _lexicon_lock = threading.Lock(), threading.Lock()
+_numbers = itertools.count()
+_names: OrderedDict[tuple[str, str], str] = OrderedDict()  # by word and symbols, the least recently used first
+_lexicon: dict[tuple[str, str], str] = {}  # those of the owner's lexicon, which are not forgotten
+_words: dict[str, str] = {}  # by name
 
 
-def pronounced(text: str, ipa: str, most: int = MAX_OF_TEXTS) -> str:
+def pronounced(text: str, ipa: str) -> str:
     """What stands in a text for words that sound as the IPA says.
-
-    Args:
-        most: pronunciations of the process up to which a new one is taken.
 
     Raises:
         BadText: the IPA has a symbol that no voice has, or the text has no letters.
@@ -32,42 +35,63 @@ def pronounced(text: str, ipa: str, most: int = MAX_OF_TEXTS) -> str:
     if len(ipa) > MAX_IPA_CHARS:
         raise BadText(f"{where} are {len(ipa)} symbols", f"give at most {MAX_IPA_CHARS}")
     symbols = checked_ipa(ipa, PHONEMES, where, BadText)
-    word = re.sub("[^a-z]", "", text.lower())[:MAX_WORD_CHARS]
-    if len(word) < 2:
-        raise BadText(f"{where}: it is no word of letters", "write the word between the tags: at least two letters")
-    key = _key(word, symbols, most)
+    word = _letters(text)
+    if not word:
+        raise BadText(f"{where}: it is no word of letters", "write the word between the tags: letters from a to z")
     mark = text[-1] if text[-1] in MARKS else ""
-    return f"{key}{mark}"
+    with _lock:
+        return f"{_name(word, symbols)}{mark}"
+
+
+def name_lexicon(phonemes: Mapping[str, str]) -> dict[str, str]:
+    """Names of a lexicon's words, which replaces the lexicon before. Raises NeedsPackage: there is no G2P."""
+    spoken: dict[str, str] = {}
+    with _lexicon_lock:
+        before = dict(_lexicon)
+        for written, symbols in phonemes.items():
+            word = _letters(written)
+            with _lock:  # for each, so that no text waits for all of them
+                spoken[written] = _lexicon[word, symbols] = _name(word, symbols)
+                _names.pop((word, symbols), None)
+            before.pop((word, symbols), None)
+        with _lock:
+            _names.update(before)
+            for key in before:
+                del _lexicon[key]
+    return spoken
 
 
 def without_pronunciation(word: str) -> str:
-    """A spoken word as it is spelt: ``tomato.`` for ``to'mato.`` where that was made here."""
+    """A spoken word as it is spelt: ``tomato.`` for ``tomato'zb.`` where that was made here."""
     if "'" not in word:
         return word
     bare = word.rstrip(MARKS)
     return _words.get(bare, bare) + word[len(bare) :]
 
 
-def _key(word: str, symbols: str, most: int) -> str:
-    from studio.text.phonemes import add_pronunciations
-
-    with _lock:
-        if (key := _keys.get((word, symbols))) is not None:
-            return key
-        free = (key for key in _candidates(word) if key not in _words)
-        key = next(free, "")
-        if not key or len(_keys) >= most:
-            what = f"{word} was pronounced in too many ways" if not key else "too many words were pronounced"
-            raise BadText(f"{what} since the studio was started", "put what is needed often into the lexicon")
-        add_pronunciations({key: symbols})
-        _words[key] = word
-        _keys[word, symbols] = key
-        return key
+def _letters(text: str) -> str:
+    return re.sub("[^a-z]", "", text.lower())[:MAX_WORD_CHARS]
 
 
-def _candidates(word: str) -> list[str]:
-    """The word with an apostrophe, then with two, at every place but those of contractions."""
-    ones = [f"{word[:at]}'{word[at:]}" for at in range(1, len(word))]
-    twos = [f"{one[:at]}'{one[at:]}" for one in ones for at in range(one.index("'") + 2, len(one))]
-    endings = ("'s", "'t", "'d", "'m", "'ll", "'re", "'ve")
-    return [one for one in (*ones, *twos) if not one.endswith(endings)]
+def _name(word: str, symbols: str) -> str:
+    """The name of a word with these phonemes, under the lock."""
+    from studio.text.phonemes import add_pronunciations, remove_pronunciation
+
+    key = word, symbols
+    if (name := _lexicon.get(key)) is not None:
+        return name
+    if key not in _names:
+        name = f"{word}'z{_digits(next(_numbers))}"
+        add_pronunciations({name: symbols})
+        _words[name], _names[key] = word, name
+    _names.move_to_end(key)
+    while len(_names) > MAX_PRONUNCIATIONS:
+        _, old = _names.popitem(last=False)
+        _words.pop(old, None)
+        remove_pronunciation(old)
+    return _names[key]
+
+
+def _digits(number: int) -> str:
+    rest, last = divmod(number, len(_DIGITS))
+    return (_digits(rest) if rest else "") + _DIGITS[last]

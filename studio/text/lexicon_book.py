@@ -1,6 +1,7 @@
 """The owner's lexicon: a file that changes while voices speak, and a normaliser that follows it."""
 
 import logging
+import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -8,7 +9,7 @@ from studio.core import durable
 from studio.core.errors import BadFile, BadOption, StudioError
 from studio.core.locks import changing
 from studio.core.ports import Normaliser
-from studio.text.inline_phonemes import MAX_PRONUNCIATIONS, pronounced
+from studio.text.inline_phonemes import name_lexicon
 from studio.text.lexicon import (
     MAX_BYTES,
     MAX_ENTRIES,
@@ -21,6 +22,7 @@ from studio.text.lexicon import (
 
 log = logging.getLogger("studio.text")
 FILE = "lexicon.txt"  # in the data folder
+_WAIT_S = 0.02  # of a text, for a changed lexicon: a small one holds at once
 
 
 class LexiconBook:
@@ -77,29 +79,42 @@ class BookNormaliser(LexiconNormaliser):
     """Reads the words of a book as it is now; see ``LexiconNormaliser``.
 
     A word with phonemes is spoken under a name of its own (``studio.text.inline_phonemes``), since voices cache the
-    tokens of words.
+    tokens of words. A changed file is read on a thread of its own: thousands of words take longer than speech can wait.
     """
 
     def __init__(self, path: Path, other: Normaliser) -> None:
         super().__init__(Lexicon({}, {}), other)
-        self._path, self._stamp = path, 0
+        self._path, self._reading = path, threading.Lock()
+        self._stamp: object = None
+        if self._current() is not None:
+            self._read()
 
     def __call__(self, tokens: Sequence[str], before: Sequence[str] = ()) -> list[tuple[str, int]]:
-        try:
-            stamp = self._path.stat().st_mtime_ns
-        except OSError:
-            stamp = 0
-        if stamp != self._stamp:
-            self._stamp = stamp
-            self._reload()
+        if self._current() != self._stamp and self._reading.acquire(blocking=False):
+            reader = threading.Thread(target=self._read_and_release, name="lexicon", daemon=True)
+            reader.start()
+            reader.join(_WAIT_S)
         return super().__call__(tokens, before)
 
-    def _reload(self) -> None:
+    def _current(self) -> object:
+        """What differs where the file does, also if its clock does not."""
         try:
-            lexicon = read_lexicon(self._path, PHONEMES) if self._stamp else Lexicon({}, {})
-            self._spoken = {
-                word: pronounced(word, symbols, MAX_PRONUNCIATIONS) for word, symbols in lexicon.phonemes.items()
-            }
+            status = self._path.stat()
+        except OSError:
+            return None
+        return status.st_mtime_ns, status.st_ino, status.st_size
+
+    def _read_and_release(self) -> None:
+        try:
+            self._read()
+        finally:
+            self._reading.release()
+
+    def _read(self) -> None:
+        self._stamp = self._current()  # before the file is read
+        try:
+            lexicon = Lexicon({}, {}) if self._stamp is None else read_lexicon(self._path, PHONEMES)
+            self._spoken = name_lexicon(lexicon.phonemes)
             self._lexicon = lexicon
         except StudioError as error:  # speech goes on by the entries before
             log.warning("the lexicon is not used: %s", error)

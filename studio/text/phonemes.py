@@ -56,6 +56,12 @@ def add_pronunciations(entries: Mapping[str, str]) -> None:
     _OWN.update(entries)
 
 
+def remove_pronunciation(word: str) -> None:
+    """Forget what ``add_pronunciations`` was told of a word."""
+    _front_end().lexicon.golds.pop(word, None)
+    _OWN.pop(word, None)
+
+
 def _in_context(words: Sequence[str], i: int, group: str, entries: Mapping[str, object]) -> str:
     """A token's phonemes, those of a homograph by its context."""
     chosen = _OWN.get(words[i].rstrip(MARKS)) or homograph_phonemes(words, i, entries)

@@ -1,13 +1,18 @@
 """The owner's lexicon: a file that is changed while voices speak."""
 
+import os
 import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
+from serve.serving import eventually
 
 from studio.core.errors import BadFile, BadOption
+from studio.text import lexicon_book
+from studio.text.lexicon import PHONEMES, Lexicon, read_lexicon
 from studio.text.lexicon_book import BookNormaliser, LexiconBook
 from studio.text.normalise import plain
 from studio.text.phonemes import pronounce
@@ -50,6 +55,8 @@ def test_what_is_no_entry_changes_nothing(tmp_path: Path, word: str, reading: st
 ADD_WORDS = """
 import sys
 from pathlib import Path
+from studio.text import lexicon_book
+from studio.text.lexicon import PHONEMES, Lexicon, read_lexicon
 from studio.text.lexicon_book import LexiconBook
 
 for number in range(10):
@@ -83,23 +90,66 @@ def test_what_could_not_be_read_again_is_refused(tmp_path: Path, word: str) -> N
 def test_voices_follow_at_once_and_their_caches_stay_valid(tmp_path: Path) -> None:
     book = LexiconBook(tmp_path / "lexicon.txt")
     normalise = BookNormaliser(tmp_path / "lexicon.txt", plain())
-    assert normalise(["gif."]) == [("gif.", 0)]
-    book.add("gif", "/dʒɪf/")
-    [(first, _)] = normalise(["GIF."])
-    book.add("gif", "/ɡɪf/")
-    [(second, _)] = normalise(["gif."])
-    assert first != second and "gif." == first.replace("'", "") == second.replace("'", "")
-    assert [one.rstrip(".") for one in pronounce([first, second])] == ["ʤɪf", "ɡɪf"]
-    book.add("gif", "graphics file")
-    assert normalise(["gif"]) == [("graphics", 0), ("file", 0)]
+    said = [["gif."]]
+    assert [word for word, _ in normalise(["gif."])] == said[0]
+
+    def follow() -> None:
+        eventually(lambda: [word for word, _ in normalise(["gif."])] not in said, "the changed lexicon")
+        said.append([word for word, _ in normalise(["gif."])])
+
+    for reading in ("/dʒɪf/", "/ɡɪf/", "/dʒaɪf/", "/ɡaɪf/", "graphics file"):
+        book.add("gif", reading)
+        follow()
+    names = [name for (name,) in said[1:-1]]
+    assert [name.partition("'")[0] for name in names] == ["gif"] * 4
+    assert [one.rstrip(".") for one in pronounce(names)] == ["ʤɪf", "ɡɪf", "ʤIf", "ɡIf"]
+    assert said.pop() == ["graphics", "file."]
     book.remove("gif")
-    assert normalise(["gif"]) == [("gif", 0)]
+    del said[0]
+    follow()
+    assert said[-1] == ["gif."]
 
 
-def test_a_damaged_file_leaves_the_entries_as_they_were(tmp_path: Path) -> None:
+LONG = f"/{'ɚ' * 190}/"  # of twice as many symbols
+
+
+@pytest.mark.parametrize(("word", "reading"), [("a", "/eɪ/"), ("I", "/aɪ/"), ("tv", "/ɚɚ/"), ("long", LONG)])
+def test_each_entry_holds_and_none_keeps_the_others_from_holding(tmp_path: Path, word: str, reading: str) -> None:
+    book = LexiconBook(tmp_path / "lexicon.txt")
+    normalise = BookNormaliser(tmp_path / "lexicon.txt", plain())
+    for letter in "tdk":  # again with other phonemes
+        book.add(word, f"{reading[:-1]}{letter}/")
+        book.add("nginx", f"engine {letter}")
+        eventually(lambda letter=letter: normalise(["nginx"])[-1][0] == letter, "the changed lexicon")
+        [(name, _)] = normalise([word])
+        assert pronounce([name]) == [read_lexicon(tmp_path / "lexicon.txt", PHONEMES).phonemes[word.lower()]]
+
+
+def test_no_text_waits_for_a_large_lexicon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, may_read = tmp_path / "lexicon.txt", threading.Event()
+    LexiconBook(path).add("nginx", "engine x")
+    normalise = BookNormaliser(path, plain())
+    assert [word for word, _ in normalise(["nginx"])] == ["engine", "x"], "it is read before the first text"
+
+    def read_slowly(*given: Any) -> Lexicon:
+        assert may_read.wait(60)
+        return read_lexicon(*given)
+
+    monkeypatch.setattr(lexicon_book, "read_lexicon", read_slowly)
+    status = path.stat()
+    LexiconBook(tmp_path / "other.txt").add("nginx", "engine y")
+    (tmp_path / "other.txt").replace(path)
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))  # a clock that does not move
+    assert [[word for word, _ in normalise(["nginx"])] for _ in range(50)] == [["engine", "x"]] * 50
+    may_read.set()
+    eventually(lambda: normalise(["nginx"])[1][0] == "y", "the new lexicon")
+
+
+def test_a_damaged_file_leaves_the_entries_as_they_were(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = tmp_path / "lexicon.txt"
     LexiconBook(path).add("nginx", "engine x")
     normalise = BookNormaliser(path, plain())
     assert [word for word, _ in normalise(["nginx"])] == ["engine", "x"]
     path.write_text("nonsense\n", encoding="utf-8")
+    eventually(lambda: normalise(["nginx"]) and "is not used" in caplog.text, "a warning")
     assert [word for word, _ in normalise(["nginx"])] == ["engine", "x"]
