@@ -32,6 +32,7 @@ _TAGS: dict[str, frozenset[str]] = {  # with their attributes
 _RATES = {"x-slow": 0.5, "slow": 0.75, "medium": 1.0, "default": 1.0, "fast": 1.3, "x-fast": 1.7}
 MIN_RATE, MAX_RATE = 0.5, 2.0
 _PERCENT = re.compile(r"([+-]?)(\d{1,4}(?:\.\d{1,4})?)%")
+_CLOSING = ".,;:!?…)]}'’”%"  # no space is before them
 _ENDS = (".", "!", "?", ":", ";", ",", "…")
 
 
@@ -121,8 +122,11 @@ class SsmlReader:
         return ()
 
     def end(self) -> Sequence[SpokenPart]:
-        """All parts. Raises BadText, NeedsPackage: as ``read_ssml``."""
-        return read_ssml("".join(self._texts))
+        """All parts, with the spaces between their words. Raises BadText, NeedsPackage: as ``read_ssml``."""
+        parts = read_ssml("".join(self._texts))
+        following = [part.text[:1] for part in parts[1:]]
+        spaces = ["" if not first or first in _CLOSING else " " for first in (*following, "")]
+        return [replace(part, text=part.text and part.text + space) for part, space in zip(parts, spaces, strict=True)]
 
 
 class BreakReader:

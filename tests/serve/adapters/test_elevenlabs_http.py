@@ -52,6 +52,14 @@ def test_timestamps_span_the_text_and_the_sound(serving: Serving, speed: float) 
     assert ends[-1] == pytest.approx(len(pcm) / RATE_HZ, abs=0.1)
 
 
+def test_words_of_ssml_keep_their_spaces(serving: Serving) -> None:
+    text = 'One <prosody rate="slow">two</prosody>, three.<break time="200ms"/>Four <break time="200ms"/>'
+    answer = client_of(serving()).text_to_speech.convert_with_timestamps(
+        "tone:low", text=text, output_format=FORM, request_options={"additional_query_parameters": {"markup": "ssml"}}
+    )
+    assert answer.alignment is not None and "".join(answer.alignment.characters) == "One two, three. Four"
+
+
 def test_streamed_timestamps_add_up_to_the_whole(serving: Serving) -> None:
     server = serving()
     speech = client_of(server).text_to_speech
