@@ -53,7 +53,8 @@ class AlignedToken:
             for at, char in enumerate(word.word):
                 first, last = (word.start + (word.end - word.start) * k // len(word.word) for k in (at, at + 1))
                 yield char, first, last
-            yield " ", word.end, word.end
+            if word.word:
+                yield " ", word.end, word.end
 
 
 class Alignment:
@@ -64,6 +65,7 @@ class Alignment:
         self._committed: dict[int, ev.Committed] = {}
         self._starts: dict[int, int] = {}
         self._spoken: list[SpokenWord] = []  # words of the current token
+        self._is_cut = False
 
     def add(self, event: ev.Event) -> Sequence[AlignedToken]:
         """The tokens whose last word this event ends: one or none."""
@@ -77,6 +79,13 @@ class Alignment:
             case ev.WordEnd() if event.i in self._committed:
                 return self._end_word(event.i, event.sample)
         return ()
+
+    def rest(self, event: ev.Event) -> AlignedToken | None:
+        """What follows the last word, such as a pause or a sign, where this event ends a speech that was not cut."""
+        self._is_cut = self._is_cut or isinstance(event, ev.Cancelled)
+        if not isinstance(event, ev.Ended) or self._is_cut or self._committed or not self._text:
+            return None
+        return AlignedToken(self._text, 0, 1, (SpokenWord("", event.samples, event.samples),))
 
     def _end_word(self, i: int, sample: int) -> Sequence[AlignedToken]:
         committed = self._committed.pop(i)

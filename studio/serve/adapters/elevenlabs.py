@@ -72,9 +72,11 @@ class _Context(Context):
             yield self._message(data)
         for token in self._alignment.add(event):
             yield self._message(b"", token)
+        if isinstance(event, ev.Ended) and (data := await self._encoder.finish()):
+            yield self._message(data)
+        if (rest := self._alignment.rest(event)) is not None:
+            yield self._message(b"", rest)
         if isinstance(event, ev.Ended):
-            if data := await self._encoder.finish():
-                yield self._message(data)
             yield self.labelled({"isFinal": True})
 
     def labelled(self, message: dict[str, Any]) -> dict[str, Any]:
@@ -91,7 +93,9 @@ class _Context(Context):
             self._aligned_ms = self._ms(token.end)
         return self.labelled(message)
 
-    def _times(self, characters: Iterable[tuple[str, int, int]], origin_ms: int) -> dict[str, list[Any]]:
+    def _times(self, characters: Iterable[tuple[str, int, int]], origin_ms: int) -> dict[str, list[Any]] | None:
+        if not (characters := [*characters]):
+            return None
         chars, starts, ends = zip(*((char, self._ms(a), self._ms(b)) for char, a, b in characters), strict=True)
         durations = [end - start for start, end in zip(starts, ends, strict=True)]
         return {

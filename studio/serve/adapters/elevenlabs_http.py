@@ -148,7 +148,7 @@ async def _pieces(one: _Conversion) -> AsyncIterator[tuple[bytes, list[AlignedTo
     alignment = Alignment()
     async for event in one.speech.events():
         audio = await one.encoder.encode(event.pcm) if isinstance(event, ev.Audio) else b""
-        tokens = [*alignment.add(event)]
+        tokens = [*alignment.add(event), *filter(None, (alignment.rest(event),))]
         if audio or tokens:
             yield audio, tokens
     if audio := await one.encoder.finish():

@@ -127,6 +127,15 @@ def test_no_space_and_no_unspoken_text_is_lost(serving: Serving) -> None:
     assert "".join("".join(one["chars"]) for one in alignments(messages)) == "One  two -- three\nfour "
 
 
+@pytest.mark.parametrize("end", [' <break time="1s"/>', " \U0001f600", "  \n"])
+def test_what_follows_the_last_word_is_aligned_at_the_end(serving: Serving, end: str) -> None:
+    messages = one_text(serving(), f"{QUERY}&sync_alignment=true", ["One ", "two", end])
+    aligned = alignments(messages)
+    assert "".join("".join(one["chars"]) for one in aligned) == f"One two{end}"
+    assert aligned[-1]["charStartTimesMs"][-1] <= 1000 * len(pcm_of(messages)) / RATE_HZ + 1
+    assert "".join("".join(one["chars"]) for one in alignments(messages, "normalizedAlignment")) == "one two "
+
+
 def test_flush_speaks_what_came_and_goes_on(serving: Serving) -> None:
     with socket_of(serving(), "stream-input") as ws:
         say(ws, text=" ")
