@@ -91,10 +91,12 @@ def parse_lexicon(lines: Sequence[str], inventory: str, name: str) -> Lexicon:
         ):
             raise BadFile(f"{where} is no entry", f"{_SHAPE}; at most {MAX_ENTRIES:,} lines")
         reading = match[2].strip()
+        if reading.startswith("/") != reading.endswith("/") or not reading.strip("/"):
+            raise BadFile(f"{where}: {reading!r} has no IPA between two slashes", _SHAPE)
         entries[word] = reading
         phonemes.pop(word, None)
         respellings.pop(word, None)
-        if not (reading.startswith("/") and reading.endswith("/") and len(reading) > 2):
+        if not reading.startswith("/"):
             respellings[word] = tuple(reading.split())
         elif not _LETTERS.fullmatch(word):
             raise BadFile(

@@ -5,6 +5,7 @@ import time
 import pytest
 
 from studio.core.errors import BadText
+from studio.text import inline_phonemes
 from studio.text.inline_phonemes import without_pronunciation
 from studio.text.normalise import best
 from studio.text.phonemes import pronounce
