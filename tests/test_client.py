@@ -75,6 +75,20 @@ def test_same_events_come_to_asyncio(server: Served) -> None:
     assert samples(found).tobytes() == samples(once).tobytes()
 
 
+def test_an_utterance_of_asyncio_takes_text_and_a_cancel(server: Served) -> None:
+    async def spoken() -> list[object]:
+        heard: list[object] = []
+        async with AsyncClient(server.url).utterance("tone:low", plays=True) as utterance:
+            await utterance.send("One two three four ")
+            async for event in utterance:
+                heard.append(event)
+                if isinstance(event, WordEnd) and event.i == 1:
+                    await utterance.cancel(event.sample)
+        return heard
+
+    assert isinstance(asyncio.run(spoken())[-1], Ended)
+
+
 def test_more_than_a_minute_comes_without_reports_of_the_caller(server: Served) -> None:
     events = list(Client(server.url).speak("word " * 400))
     assert isinstance(events[-1], Ended) and events[-1].samples > 60 * 24_000

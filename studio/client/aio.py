@@ -1,7 +1,7 @@
 """The client for asyncio."""
 
 import asyncio
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Coroutine, Generator
 from contextlib import suppress
 from typing import Any, Self, Unpack
 
@@ -42,11 +42,31 @@ class AsyncUtterance(Messages[Awaitable[None]]):
         return self._events.popleft()
 
 
+class _Begun:
+    """An utterance to be begun, by ``await`` or ``async with``."""
+
+    def __init__(self, begin: Callable[[], Coroutine[Any, Any, AsyncUtterance]]) -> None:
+        self._begin = begin
+
+    def __await__(self) -> Generator[Any, Any, AsyncUtterance]:
+        return self._begin().__await__()
+
+    async def __aenter__(self) -> AsyncUtterance:
+        self._utterance = await self
+        return self._utterance
+
+    async def __aexit__(self, *raised: object) -> None:
+        await self._utterance.__aexit__(*raised)
+
+
 class AsyncClient(Server):
     """``Client`` for asyncio."""
 
-    async def utterance(self, voice: str = "", **how: Unpack[How]) -> AsyncUtterance:
+    def utterance(self, voice: str = "", **how: Unpack[How]) -> _Begun:
         """Begin an utterance, as ``Client.utterance``; use it in an ``async with`` statement. Raises ServerGone."""
+        return _Begun(lambda: self._utterance(voice, how))
+
+    async def _utterance(self, voice: str, how: How) -> AsyncUtterance:
         with needs("the client needs the package websockets", "app"):
             from websockets.asyncio.client import connect
         with connection_errors():
@@ -57,7 +77,7 @@ class AsyncClient(Server):
 
     async def speak(self, text: str | AsyncIterable[str], voice: str = "", **how: Unpack[How]) -> AsyncIterator[Event]:
         """Speak a text, or pieces of one as they come, and yield the events, as ``Client.speak``."""
-        async with await self.utterance(voice, **how) as utterance:
+        async with self.utterance(voice, **how) as utterance:
             feeding = asyncio.ensure_future(_feed(utterance, text))
             try:
                 async for event in utterance:
