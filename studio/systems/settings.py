@@ -53,6 +53,12 @@ def _check_printable(text: str) -> str:
     return text
 
 
+def _check_speaker(name: str) -> str:
+    if set(name) & set(":?\\"):
+        raise ValueError("a speaker's name has no :, ? and \\; another studio's name:speaker is name/speaker here")
+    return _check_printable(name)
+
+
 def _check_command(command: str) -> str:
     if not shlex.split(command):  # raises ValueError for an open quote
         raise ValueError("the command is empty")
@@ -70,6 +76,7 @@ WholeUrl = Annotated[str, Field(max_length=2000), AfterValidator(_check_url)]
 Url = Annotated[WholeUrl, AfterValidator(_check_base)]  # to which a path is added
 Printable = AfterValidator(_check_printable)
 Short = Annotated[str, Field(max_length=200), Printable]
+Speaker = Annotated[str, Field(max_length=80), AfterValidator(_check_speaker)]
 Variable = Annotated[str, Field(pattern=r"^([A-Za-z_][A-Za-z0-9_]{0,99})?$")]
 Rate = Annotated[int, Field(strict=True, ge=LOWEST_RATE_HZ, le=HIGHEST_RATE_HZ)]
 
@@ -89,10 +96,8 @@ class SystemSettings(BaseModel):
     title: Short = ""
     about: Short = ""
     licence: Short = ""
-    voice: Annotated[str, Field(max_length=80, pattern=r"^[^:?/\\]*$"), Printable] = ""
-    speakers: Annotated[
-        tuple[Annotated[str, Field(pattern=r"^[^:?/\\]{1,80}$"), Printable], ...], Field(max_length=64)
-    ] = ()
+    voice: Speaker = ""
+    speakers: Annotated[tuple[Annotated[Speaker, Field(min_length=1)], ...], Field(max_length=64)] = ()
     timeout_s: Annotated[float, Field(gt=0, le=600)] = 20.0
     max_concurrent: Annotated[int, Field(strict=True, ge=1, le=4096)] = 4
     max_audio_s: Annotated[float, Field(gt=0, le=36_000)] = 3600.0
@@ -154,7 +159,6 @@ class StudioSystem(SocketSystem):
     """Another studio; a voice is one of its ``name`` or ``name/speaker``."""
 
     kind: Literal["studio"] = "studio"
-    voice: Annotated[str, Field(max_length=80, pattern=r"^[^:?\\]*$"), Printable] = ""
 
 
 class ElevenLabsSystem(SocketSystem):

@@ -26,8 +26,8 @@ DOORS: dict[str, dict[str, Any]] = {
     "elevenlabs": {"voice": "low"},
     "elevenlabs-multi": {"voice": "low"},
     "cartesia": {"voice": "low"},
-    "deepgram": {"voice": "low"},
-    "kyutai": {"voice": "low"},
+    "deepgram": {"voice": "tone/low"},
+    "kyutai": {"voice": "tone/low"},  # their own voices are paths as well
 }
 SOURCES = {"studio": "eos", "elevenlabs": "aligner", "elevenlabs-multi": "aligner", "cartesia": "aligner"}
 SOURCES |= {"kyutai": "action"}  # others are estimates

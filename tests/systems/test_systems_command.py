@@ -80,6 +80,8 @@ def test_the_file_keeps_what_others_wrote(file: Path) -> None:
         ({"kind": "openai", "url": "http://me:secret@host/v1"}, "key_env"),
         ({"kind": "openai", "url": "http://host/v1", "key_env": "sk-12345"}, "key_env"),
         ({"kind": "command", "command": "a", "timeout_s": 0}, "timeout_s"),
+        ({"kind": "kyutai", "url": "http://host", "voice": "wren:clara"}, "name/speaker"),
+        ({"kind": "kyutai", "url": "http://host", "speakers": ["a", "b?c"]}, "no :, \\? and"),
         ({"kind": "phonograph"}, "phonograph"),
     ],
 )

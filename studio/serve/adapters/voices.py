@@ -19,7 +19,7 @@ def find_voice(voice: str, model: str, cards: Sequence[Card], aliases: Sequence[
     """The card and the address (``name:speaker``) of a voice.
 
     Args:
-        voice: ``name``, ``name:speaker``, a speaker of the model, or ``default``.
+        voice: ``name``, ``name:speaker`` or ``name/speaker``, a speaker of the model, or ``default``.
         model: a voice's name or a family. A vendor's model is the first voice, or the first with this speaker.
         aliases: of the settings (``voice_aliases``), for names that are no voices here.
 
@@ -28,7 +28,7 @@ def find_voice(voice: str, model: str, cards: Sequence[Card], aliases: Sequence[
         BadVoice: there is no such voice; the message lists those there are.
     """
     candidates = _of_model(model, cards)
-    name, _, speaker = voice.partition(":")
+    name, _, speaker = voice.replace("/", ":", 1).partition(":")
     by_name = next((card for card in cards if card.name == name), None)
     if by_name is not None and (not speaker or speaker in by_name.speakers):
         return by_name, f"{by_name.name}:{speaker or by_name.speakers_default_first[0]}"
