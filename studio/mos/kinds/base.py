@@ -196,5 +196,5 @@ def _check_complete(
         raise BadFile(
             f"{len(missing)} {'sound is' if len(missing) == 1 else 'sounds are'} missing, the first of the script "
             f"{stock.names.get(item, item)!r} by the system {stock.system_names.get(system, system)!r}",
-            "every system must say every script in this kind of test, unless systems may lack texts (incomplete = true)",
+            "every system must say every script in this kind of test, unless it may lack some (incomplete = true)",
         )
