@@ -32,10 +32,10 @@ class Event:
         cls.type = type
         _KINDS[type] = dataclass(frozen=True, kw_only=True)(cls)
 
-    def stamped(self, t_ms: float) -> Self:
-        """The same event at a time; ``dataclasses.replace`` takes seven times as long."""
+    def stamped(self, t_ms: float, **changes: Any) -> Self:
+        """The same event at a time, with other fields; ``dataclasses.replace`` takes seven times as long."""
         event = object.__new__(type(self))
-        event.__dict__.update(self.__dict__, t_ms=t_ms)
+        event.__dict__.update(self.__dict__, t_ms=t_ms, **changes)
         return event
 
     def to_dict(self) -> dict[str, Any]:

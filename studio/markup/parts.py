@@ -208,7 +208,7 @@ class PartedUtterance:
                         self._end_part(event)
                     else:
                         self._whole.forward(event)
-                if not events:
+                if limit is None or len(events) < limit:
                     break
             count = len(self._whole.out) if limit is None else min(limit, len(self._whole.out))
             return [self._whole.out.popleft() for _ in range(count)]
@@ -232,10 +232,13 @@ class PartedUtterance:
 
     def _end_part(self, ended: ev.Ended) -> None:
         whole, self._speaking = self._whole, None
-        whole.finish_part(ended)
+        if self._is_cancelled:  # the part may have ended before it heard of it; no sound follows
+            whole.emit_cancelled()
+        else:
+            whole.finish_part(ended)
         whole.compute_ms += ended.compute_ms
         if self._is_cancelled or len(self._parts) == 1:  # also where the engine ends before the text does
-            whole.emit(replace(ended, samples=whole.so_far.samples, compute_ms=whole.compute_ms))
+            whole.emit(ended, samples=whole.so_far.samples, compute_ms=whole.compute_ms)
         else:
             _OPENERS.submit(self._begin_next).add_done_callback(self._check_begun)
 

@@ -2,6 +2,7 @@
 
 from collections import deque
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -69,7 +70,7 @@ class WholeEvents:
         self._starts, self._ends = dict[int, int](), dict[int, int]()  # samples, by word
         self._began_ms = self._last_ms = 0.0
         self._silent_ms = 0.0  # of the pause before the part that was sent
-        self._is_first = True
+        self._is_first, self._has_told_cancel = True, False
 
     def to_part(self, sample: int) -> int:
         """A sample of the whole as one of the part's utterance."""
@@ -98,16 +99,17 @@ class WholeEvents:
         """Time since the first part was ready."""
         return max(0.0, self._clock.now_ms() - self._began_ms)
 
-    def emit(self, event: ev.Event, at_ms: float | None = None) -> None:
-        """Send an event of the whole, at a time of its own or at its part's."""
+    def emit(self, event: ev.Event, at_ms: float | None = None, **changes: Any) -> None:
+        """Send an event of the whole, with other fields, at a time of its own or at its part's."""
         if self.is_over:
             return
         self._last_ms = max(self._last_ms, event.t_ms + self.before.t_ms if at_ms is None else at_ms)
+        event = event.stamped(self._last_ms, **changes)
         if isinstance(event, ev.WordStart):
             self._starts[event.i] = event.sample
         elif isinstance(event, ev.WordEnd):
             self._ends[event.i] = event.sample
-        self.out.append(event.stamped(self._last_ms))
+        self.out.append(event)
         self.is_over = ev.is_last(event)
 
     def forward(self, event: ev.Event) -> None:
@@ -125,19 +127,19 @@ class WholeEvents:
             case ev.TextReceived():
                 self.send_tag()
                 so_far.chars += len(event.text)
-                self.emit(replace(event, char_start=event.char_start + before.chars))
+                self.emit(event, char_start=event.char_start + before.chars)
             case ev.Committed():
                 spelt = without_pronunciation(event.word)
                 so_far.words, so_far.written = before.words + event.i + 1, before.written + event.written + 1
                 chars = {"char_start": event.char_start + before.chars, "char_end": event.char_end + before.chars}
                 word = SpokenWord(so_far.words - 1, spelt, so_far.written - 1, **chars)
                 self._words.append(word)
-                self.emit(replace(event, i=word.i, word=spelt, written=word.written, **chars))
+                self.emit(event, i=word.i, word=spelt, written=word.written, **chars)
             case ev.Unsupported():
                 chars = {"char_start": event.char_start + before.chars, "char_end": event.char_end + before.chars}
-                self.emit(replace(event, **chars))
+                self.emit(event, **chars)
             case ev.Flushed():
-                self.emit(replace(event, words=event.words + before.words))
+                self.emit(event, words=event.words + before.words)
             case ev.Played():
                 pass
             case ev.Cancelled():
@@ -158,21 +160,21 @@ class WholeEvents:
                     self._stretcher = self._stretcher or Stretcher(self.card.sample_rate_hz, self.part.rate)
                     self._send(event, self._stretcher.feed(event.pcm))
             case ev.WordStart() | ev.WordEnd():
-                self.emit(replace(event, i=event.i + before.words, sample=self._to_whole(event.sample)))
+                self.emit(event, i=event.i + before.words, sample=self._to_whole(event.sample))
             case ev.Segment():
                 so_far.segments = before.segments + event.index + 1
                 words, seen = ([one + before.words for one in some] for some in (event.words, event.seen))
                 sample = self._to_whole(event.sample)
                 place = {"sample": sample, "frame": sample // self.card.frame_samples}
-                self.emit(replace(event, index=so_far.segments - 1, words=words, seen=seen, **place))
+                self.emit(event, index=so_far.segments - 1, words=words, seen=seen, **place)
             case ev.Eos() if self.has_frames:
                 frame = event.frame + self._first_frame()
-                self.emit(replace(event, segment=event.segment + before.segments, frame=frame))
+                self.emit(event, segment=event.segment + before.segments, frame=frame)
             case ev.Frames() if self.has_frames:
                 self._channels = event.levels.shape[1]
-                self.emit(replace(event, first_frame=event.first_frame + self._first_frame()))
+                self.emit(event, first_frame=event.first_frame + self._first_frame())
             case ev.Wait():
-                self.emit(replace(event, sample=self._to_whole(event.sample)))
+                self.emit(event, sample=self._to_whole(event.sample))
             case ev.Eos() | ev.Frames():
                 pass
             case _:
@@ -216,7 +218,10 @@ class WholeEvents:
         self.before.samples = self.so_far.samples
 
     def emit_cancelled(self) -> None:
-        """Say which words were heard until ``cancelled_sample``."""
+        """Say which words were heard until ``cancelled_sample``, once."""
+        if self._has_told_cancel:
+            return
+        self._has_told_cancel = True
         sample, words, count = min(self.cancelled_sample, self.so_far.samples), self._words, 0
         while self._ends.get(count, sample + 1) <= sample:
             count += 1

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from fakes import FakeEngine
+from serve.serving import eventually
 from tones import FRAME_SAMPLES, RATE_HZ, Script
 
 from studio.core import events as ev
@@ -206,6 +207,33 @@ def test_a_cancel_tells_the_words_that_were_played(until_s: float) -> None:
     assert isinstance(events[-1], ev.Ended)
     assert cancelled[0].char_end == max((one.char_end for one in whole.words() if one.i in heard), default=0)
     assert not engine.speaking or time.sleep(0.5) or not engine.speaking
+
+
+def test_no_sound_follows_a_cancel() -> None:
+    """Sound that is being stretched is held back; a cancel drops it."""
+    utterance = open_marked(engine_of(), SpeakRequest(), "ssml")
+    utterance.push_text('<prosody rate="slow">One two three four five six.</prosody> Seven.')
+    utterance.end()
+    events: list[ev.Event] = []
+    for event in utterance.events():
+        events.append(event)
+        if isinstance(event, ev.WordEnd) and event.i == 1:
+            utterance.cancel(event.sample)
+    after = events[next(k for k, one in enumerate(events) if isinstance(one, ev.Cancelled)) + 1 :]
+    assert [type(one) for one in after] == [ev.Ended]
+
+
+def test_a_cancel_between_two_parts_is_no_end_of_the_text() -> None:
+    """The part has ended, and nobody has read that yet."""
+    engine = engine_of()
+    utterance = open_marked(engine, SpeakRequest(), "breaks")
+    utterance.push_text('One. <break time="1s"/> Two.')
+    utterance.end()
+    eventually(lambda: not engine.speaking, "the end of the first part")
+    utterance.cancel(0)
+    events = [*utterance.events()]
+    assert [type(one) for one in events[-2:]] == [ev.Cancelled, ev.Ended]
+    assert [one.word for one in events if isinstance(one, ev.Committed)] == ["one."]
 
 
 def test_no_revision_and_no_text_after_the_end() -> None:
