@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -20,23 +21,58 @@ print(opened.status, opened.url, b"<main" in opened.read())
 """
 
 
-def run(tmp_path: Path, *args: object) -> "subprocess.CompletedProcess[str]":
+# Chromium as root, or without a display.
+REFUSES = "#!{python}\nraise SystemExit(7)\n"
+
+
+def start(tmp_path: Path, *args: object) -> "subprocess.Popen[str]":
     command = [sys.executable, "-m", "studio", "desktop", *map(str, args)]
     env = {**os.environ, "HOME": str(tmp_path), "XDG_DATA_HOME": str(tmp_path / "share")}
-    return subprocess.run(command, capture_output=True, text=True, timeout=280, env=env)
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env)
+
+
+def run(tmp_path: Path, *args: object) -> "subprocess.CompletedProcess[str]":
+    with start(tmp_path, *args) as process:
+        try:
+            out, err = process.communicate(timeout=280)
+        finally:
+            process.kill()
+    return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+
+
+def with_browser(tmp_path: Path, script: str) -> tuple[object, ...]:
+    """Options for a browser with this script, and for a server with a small voice."""
+    write_tiny_voice(tmp_path / "voices")
+    browser = tmp_path / "browser"
+    browser.write_text(script.format(python=sys.executable))
+    browser.chmod(0o755)
+    app = ("--voices", tmp_path / "voices", "--device", "cpu", "--port", 0, "--no-demo", "--data", tmp_path / "data")
+    return ("--browser", browser, *app)
 
 
 def test_the_server_lives_as_long_as_the_window(tmp_path: Path) -> None:
-    write_tiny_voice(tmp_path / "voices")
-    browser = tmp_path / "browser"
-    browser.write_text(BROWSER.format(python=sys.executable))
-    browser.chmod(0o755)
-    given = ("--voices", tmp_path / "voices", "--device", "cpu", "--port", 0, "--no-demo", "--data", tmp_path / "data")
-    done = run(tmp_path, "--browser", browser, *given)
+    done = run(tmp_path, *with_browser(tmp_path, BROWSER))
     assert done.returncode == 0, done.stderr
     status, url, has_page = done.stdout.split()
     assert (status, has_page) == ("200", "True") and "owner=" not in url  # signed in, and led to the plain address
     assert "signs this browser in" in done.stderr
+
+
+def test_the_link_stays_open_where_the_browser_does_not_start(tmp_path: Path) -> None:
+    with start(tmp_path, *with_browser(tmp_path, REFUSES)) as process:
+        assert process.stderr is not None
+        lines = process.stderr
+        try:
+            link = next(line.split()[-1] for line in lines if "as the owner: " in line)
+            assert next(line for line in lines if "ended with 7" in line)
+            with urllib.request.urlopen(link.split("?")[0] + "health", timeout=100) as answer:
+                assert answer.status == 200
+            process.terminate()
+            process.wait(100)
+            with pytest.raises(OSError):  # the server has ended as well
+                urllib.request.urlopen(link.split("?")[0] + "health", timeout=100)
+        finally:
+            process.kill()
 
 
 def test_mistakes_are_named(tmp_path: Path) -> None:

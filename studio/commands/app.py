@@ -11,6 +11,7 @@ from studio.commands.common import Data, Database, opened, tell_token
 from studio.commands.lexicon import LexiconFile, normaliser
 from studio.core.folders import DEFAULT_DATA, DEMO, VOICES, real_path
 from studio.core.garbage import paused_collections
+from studio.core.plurals import counted
 from studio.core.terminal import print_line
 
 if TYPE_CHECKING:
@@ -109,6 +110,7 @@ def app(
     if replicas:
         with opened(database, data) as listening:  # creates the database, before several processes open it
             _add_demo(listening, demo, wait=True)
+        print_line(f"Starting {counted(replicas, 'replica')}; each loads the voices, which may take a minute", err=True)
         run_replicas(hosting, replicas, bound, on_start)
         return
     with opened_app(hosting) as (mounted, listening):

@@ -2,6 +2,7 @@
 
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -34,6 +35,7 @@ def desktop(
     # A profile of its own: else the window would belong to a browser that runs already, and the command would end.
     profile = expand_folder(DEFAULT_DATA / "window", "set HOME or XDG_DATA_HOME")
     command = [sys.executable, "-m", "studio", "app", *context.args]
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # so that the server ends as well
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as server:
         try:
             if not (link := _read_link(server)):
@@ -43,7 +45,10 @@ def desktop(
                 webbrowser.open(link)
                 server.wait()
                 return
-            subprocess.run([program, f"--app={link}", f"--user-data-dir={profile}", "--no-first-run"], check=False)
+            window = [program, f"--app={link}", f"--user-data-dir={profile}", "--no-first-run"]
+            if (code := subprocess.run(window, check=False).returncode) > 0:  # as root, without a display
+                print_line(f"{program} ended with {code}: open the link in another browser. Ctrl+C ends.", err=True)
+                server.wait()
         finally:
             server.terminate()
             server.wait(_END_S)

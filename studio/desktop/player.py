@@ -20,7 +20,7 @@ class Player:
     the callback alone. The clock is ``time.perf_counter``.
 
     Attributes:
-        underflows: how often the device reported that the callback was late.
+        underflows: how often the device reported, while sound was played, that the callback was late.
         ran_dry: the callback ran out of samples since the writing thread set this to False.
     """
 
@@ -101,7 +101,7 @@ class Player:
     def fill(self, out: np.ndarray, frames: int, timing: Any, status: Any) -> None:
         """The callback of the device: fills int16 [frames, 1]."""
         now_s, written, size = time.perf_counter(), self._written, len(self._ring)
-        if status and status.output_underflow:
+        if self._plays and status and status.output_underflow:  # a late block of silence is not heard
             self.underflows += 1
         available = max(0, written - self._read)
         if available and not self._plays:  # buffer some samples, but never longer than these last

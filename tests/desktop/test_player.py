@@ -106,10 +106,14 @@ def test_the_callback_allocates_no_memory_for_samples() -> None:
     assert peak < out.nbytes / 10
 
 
-def test_a_late_device_is_counted() -> None:
+def test_a_late_device_is_counted_while_sound_is_played() -> None:
     player = Player(RATE_HZ)
-    Device(player).take(status=SimpleNamespace(output_underflow=True))
-    Device(player).take(status=SimpleNamespace(output_underflow=False))
+    device, late = Device(player), SimpleNamespace(output_underflow=True)
+    device.take(status=late)  # of silence
+    player.play(ramp(PREBUFFER + BLOCK))
+    device.take()
+    device.take(status=late)
+    device.take(status=SimpleNamespace(output_underflow=False))
     assert player.underflows == 1
 
 
