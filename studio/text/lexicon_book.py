@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from studio.core import durable
+from studio.core.checks import is_printable
 from studio.core.errors import BadFile, BadOption, StudioError
 from studio.core.locks import changing
 from studio.core.ports import Normaliser
@@ -54,6 +55,9 @@ class LexiconBook:
         added = parse_lexicon(lines, PHONEMES, name).entries
         if not added:
             raise BadFile(f"{name} has no entry", "give lines of a word and /IPA/ or the words spoken for it")
+        for word, reading in added.items():
+            if not is_printable(word + reading):  # it is shown on pages and written to terminals
+                raise BadFile(f"the entry {word!r:.60} of {name} has control characters", "write it without them")
         with changing(self._path):
             self._write({**self.entries(), **added})
         return len(added)

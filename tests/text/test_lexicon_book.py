@@ -42,6 +42,8 @@ def test_entries_are_kept_changed_and_removed(tmp_path: Path) -> None:
         ("x", "", "one line"),
         ("a\nb", "c", "one line"),
         ("a # b", "c", "one line"),
+        ("a\0b", "c", "control characters"),
+        ("ab", "c \x1b[2J", "control characters"),
         ("W3C", "/dʌb/", "no word of letters"),
     ],
 )
