@@ -101,7 +101,7 @@ class CartesiaContext(Context):
         if isinstance(event, ev.WordEnd):
             self._ended = event.i + 1
         if isinstance(event, ev.Ended):
-            if data := await self._encoder.finish():
+            if not self.is_cut and (data := await self._encoder.finish()):
                 yield self._chunk(data, event.t_ms)
             self._ended = max(self._flushes, default=0)
         while self._flushes and self._flushes[0] <= self._ended:

@@ -23,10 +23,11 @@ class Context(ABC):
     Attributes:
         name: the client's, None on a socket of one context.
         number: of the utterance.
+        is_cut: the client has cancelled it. No sound follows; word times do, for those that were played.
     """
 
     def __init__(self, name: str | None, number: int) -> None:
-        self.name, self.number = name, number
+        self.name, self.number, self.is_cut = name, number, False
 
     @abstractmethod
     def messages(self, event: ev.Event) -> AsyncIterator[dict[str, Any] | bytes]:
@@ -75,6 +76,7 @@ class ContextSession(SpeakSession, ABC, Generic[AnyContext]):
             await self._pass(context, wire.End(utterance=context.number))
 
     async def _cancel(self, context: AnyContext) -> None:
+        context.is_cut = True
         if self._current.get(context.name) is context:
             del self._current[context.name]
         await self._pass(context, wire.Cancel(utterance=context.number))
@@ -111,11 +113,13 @@ class ContextSession(SpeakSession, ABC, Generic[AnyContext]):
             error = item if isinstance(item, StudioError) else InternalError(item.message)
             await self._fail(error, context)
             await asyncio.to_thread(stream.cancel)
-        if not isinstance(item, ev.Event):
+        if not isinstance(item, ev.Event) or (context.is_cut and isinstance(item, ev.Audio)):
             return 0.0
         try:
             blocked_ms = 0.0
             async for one in context.messages(item):
+                if context.number not in self._contexts or (context.is_cut and isinstance(item, ev.Audio)):
+                    return blocked_ms  # while its sound was encoded
                 blocked_ms += await self._send(one if isinstance(one, bytes) else json.dumps(one))
         except Exception:
             log.exception("an event could not be sent")

@@ -172,7 +172,7 @@ class DeepgramSession(ContextSession[_Utterance]):
         contexts = [part.context for part in self._parts if part.context is not None]
         self._parts.clear()
         for context in contexts:
-            await self._pass(context, wire.Cancel(utterance=context.number))
+            await self._cancel(context)
             self._drop(context)  # nothing more of it is sent
         await self._send(json.dumps({"type": "Cleared", "sequence_id": self._flushes}))
 

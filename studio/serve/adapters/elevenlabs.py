@@ -72,7 +72,7 @@ class _Context(Context):
             yield self._message(data)
         for token in self._alignment.add(event):
             yield self._message(b"", token)
-        if isinstance(event, ev.Ended) and (data := await self._encoder.finish()):
+        if isinstance(event, ev.Ended) and not self.is_cut and (data := await self._encoder.finish()):
             yield self._message(data)
         if (rest := self._alignment.rest(event)) is not None:
             yield self._message(b"", rest)
