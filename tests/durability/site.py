@@ -17,6 +17,7 @@ from studio.mos.service import open_listening_tests
 from studio.mos.stimuli.editing import new_draft
 from studio.mos.store.tables import Answer, Campaign, Score, Trial
 from studio.serve.mos.draft_audio import DraftSounds
+from studio.text.lexicon_book import LexiconBook
 
 
 class Site:
@@ -34,10 +35,11 @@ class Site:
         self.library.annotate(self.utterance, "a", AnnotationEdit("e", (LAYER,), at=1.0))
         new_draft(self.listening, "d", "incremental-mos")
         DraftSounds(self.listening).store("d", "system", "item.wav", recording(1, frames=22))
+        self.lexicon = LexiconBook(data / "lexicon.txt")
         self.saved: set[str] = set()
 
     def save(self, number: int) -> None:
-        """Save an answer, an edit and an utterance, each acknowledged."""
+        """Save an answer, an edit, an utterance and a word of the lexicon, each acknowledged."""
         rater = self.world.join(f"P{number}")
         shown = rater.to_trials()
         rater.answer(shown)
@@ -46,6 +48,8 @@ class Site:
         self.library.annotate(self.utterance, "a", AnnotationEdit(f"e{number}", (mark,), at=1.0))
         self.saved.add(f"m{number}")
         self.saved.add(self.library.add(recording(number + 1), f"Text {number + 1}").sha256)
+        self.lexicon.add(f"word{number}", "one")
+        self.saved.add(f"word{number}")
 
     def close(self) -> None:
         self.library.close()
@@ -66,7 +70,7 @@ def found_in(data: Path, database: str = "") -> set[str]:
         (utterance,) = [entry for entry in entries if entry.text == "Text 0"]
         marks = {mark for layer in library.document(utterance, "a").layers.values() for mark in layer.marks}
         assert (data / "uploads/d/system/item.wav").read_bytes() == recording(1, frames=22)
-        return found | marks | {entry.sha256 for entry in entries}
+        return found | marks | {entry.sha256 for entry in entries} | {*LexiconBook(data / "lexicon.txt").entries()}
 
 
 def default_signals() -> None:
