@@ -13,6 +13,8 @@ RATE_HZ = 24_000  # of every system's utterances: listening tests and comparison
 LOWEST_RATE_HZ, HIGHEST_RATE_HZ = 8_000, 192_000
 _MAX_HEADER_BYTES = 65_536
 _SNIFF_BYTES = 12
+_UNKNOWN_BYTES = 1 << 28  # programs that stream a WAV state such sizes, up to the largest, or 0
+_INEXACT_BYTES = 1024  # some state the size of the file
 _KINDS = {b"ID3": "MP3", b"OggS": "Ogg", b"fLaC": "FLAC", b"\x1aE\xdf\xa3": "WebM"}
 _MP3_FRAMES = (b"\xff\xfb", b"\xff\xf3", b"\xff\xf2", b"\xff\xfa")
 _WANTED = "have it send 16-bit mono WAV or PCM"
@@ -64,6 +66,8 @@ class SoundReader:
             last = self._samples(head)
         else:
             last = _NOTHING
+        if self._left is not None and self._left > _INEXACT_BYTES:
+            raise SystemFailed(f"the system sent a WAV that lacks its last {self._left:,} bytes", "try it again")
         if self._resampler is None:
             return last
         return np.concatenate([last, self._resampler.finish()])
@@ -81,7 +85,7 @@ class SoundReader:
             if name == b"data":
                 if self._resampler is None and self._left is None:
                     raise SystemFailed("the system sent a WAV without a format", _WANTED)
-                self._left = size or None  # 0 where the length was not known
+                self._left = size if 0 < size < _UNKNOWN_BYTES else None
                 return at
             if at + size > len(head):
                 return None

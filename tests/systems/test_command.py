@@ -35,6 +35,22 @@ def test_words_are_estimates_in_order_inside_their_segment(tmp_path):
     assert words[2].start >= 12_000 > words[1].start
 
 
+@pytest.mark.parametrize("kept", [45, 1_000, 20_000])
+def test_a_wav_that_breaks_off_has_failed(tmp_path, kept):
+    path = tmp_path / "a.wav"
+    why = failure(shell(f"head -c {kept} {sound_file(path)}"))
+    assert f"lacks its last {path.stat().st_size - kept:,} bytes" in why
+
+
+@pytest.mark.parametrize("size", [0, 0x7FFFF000, 0xFFFFFFFF])
+def test_a_wav_that_was_streamed_does_not_state_its_length(tmp_path, size):
+    path = tmp_path / "a.wav"
+    wav, data = sound_file(path), bytearray(path.read_bytes())
+    data[40:44] = size.to_bytes(4, "little")
+    path.write_bytes(data)
+    assert np.array_equal(spoken(shell(f"cat {wav}"), "One.").pcm, tone(0.5))
+
+
 @pytest.mark.parametrize(("cut", "lines"), [("sentence", 2), ("clause", 3), ("words", 4)])
 def test_options_set_the_cuts(tmp_path, cut, lines):
     heard = tmp_path / "heard.txt"
