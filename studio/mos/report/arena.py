@@ -10,7 +10,7 @@ from typing import Any
 
 from sqlmodel import Session, col, select
 
-from studio.core.plurals import counted
+from studio.core.plurals import counted, plural
 from studio.mos.analysis.quality import excluded_raters
 from studio.mos.kinds.tables import A0, B0, C
 from studio.mos.report.cells import NONE, number, percent
@@ -145,12 +145,14 @@ def ladder_page(arenas: Sequence[tuple[ArenaLadder, str, Mapping[str, str]]]) ->
 
 def _arena(ladder: ArenaLadder, path: str, titles: Mapping[str, str], alone: bool) -> str:
     systems = len(ladder.steps) + len(ladder.unranked)
-    numbers = tiles((("votes", ladder.votes), ("voters", ladder.raters), ("systems", systems)))
+    facts = (("vote", ladder.votes), ("voter", ladder.raters), ("system", systems))
+    numbers = tiles((plural(count, noun), count) for noun, count in facts)
     heading = "" if alone else f"<h2>{escape(ladder.title)}</h2>"
     return (
         f'<section>{heading}<p>{_WHAT}</p><p><a class="vote" href=".{escape(path)}">Take part</a></p>'
         f"{numbers}</section>"
-        f"<section><h2>The ladder</h2>{_ranked(ladder, titles)}{_unranked(ladder, titles)}{_notes(ladder)}</section>"
+        f"<section><h2>The ladder</h2>{_ranked(ladder, titles)}{_unranked(ladder, titles)}"
+        f"{_notes(ladder, titles)}</section>"
     )
 
 
@@ -184,18 +186,25 @@ def _unranked(ladder: ArenaLadder, titles: Mapping[str, str]) -> str:
     return f"<h3>No votes yet</h3><ul>{rows}</ul>"
 
 
-def _notes(ladder: ArenaLadder) -> str:
+def _notes(ladder: ArenaLadder, titles: Mapping[str, str]) -> str:
     undecided = ladder.undecided
     people = f"{ladder.raters} {'person' if ladder.raters == 1 else 'people'}"
     notes = [
-        f"Bradley-Terry scores of {ladder.votes} votes by {people}, with intervals {ladder.interval}. Only differences "
-        "are meaningful; a range of ranks means that the 95% intervals of the differences allow all of them.",
+        f"Bradley-Terry scores of {counted(ladder.votes, 'vote')} by {people}, with intervals {ladder.interval}. Only "
+        "differences are meaningful; a range of ranks means that the 95% intervals of the differences allow all of "
+        "them.",
         f"Ties, {percent(undecided['tie'])} of the votes, and 'both bad', {percent(undecided['both_bad'])}, count as "
         "half a win each.",
         *_provisional_note(ladder),
-        *(f"{note}." for note in ladder.notes),
+        *(f"{_with_title(note, titles)}." for note in ladder.notes),
     ]
     return "".join(f'<p class="note">{escape(one)}</p>' for one in notes) if ladder.votes else ""
+
+
+def _with_title(note: str, titles: Mapping[str, str]) -> str:
+    """A note about one system, ``NAME: ...``, with its title as in the table; other notes as they are."""
+    name = next((name for name in titles if note.startswith(f"{name}: ")), "")
+    return f"{titles[name]}{note.removeprefix(name)}" if name else note
 
 
 def _provisional_note(ladder: ArenaLadder) -> list[str]:

@@ -7,6 +7,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from studio.core.plurals import plural
 from studio.mos.import_export.export import DICTIONARY
 from studio.mos.report.cells import (
     NONE,
@@ -85,10 +86,11 @@ def tiles(facts: Iterable[tuple[str, object]]) -> str:
 
 def _head(results: Mapping[str, Any]) -> str:
     erased, rule = results["forgotten"]["raters"], stopping_rule_text(results)
+    given = plural(results["answers"], "answer")
     facts = [
-        ("raters", results["raters"]),
+        (plural(results["raters"], "rater"), results["raters"]),
         ("finished", results["finished"]),
-        ("answers given" if results["answers"] != results["counted"] else "answers", results["answers"]),
+        (given if results["answers"] == results["counted"] else f"{given} given", results["answers"]),
         *([("answers that count", results["counted"])] if results["answers"] != results["counted"] else []),
         *([("answers wanted", results["wanted"])] if results["wanted"] else []),
         *([("on traps, golds, practice, repeats", results["aside"])] if results["aside"] else []),

@@ -276,6 +276,17 @@ def test_ladder_ranks_as_the_results_and_is_provisional_at_first(world: World) -
     assert not any(s.is_provisional for s in found.steps if s.votes >= 4)
 
 
+def test_ladder_of_one_vote_has_singulars_and_the_titles_of_the_table(world: World) -> None:
+    opened(world)
+    voices = fight(visitor(world, "v1")).voices
+    titles = {name: f"Title of {name}" for name in NAMES}
+    page = ladder_page([(of(world, arena_ladder), "/rate", titles)])
+    for one in ("<dt>vote</dt><dd>1</dd>", "<dt>voter</dt><dd>1</dd>", "scores of 1 vote by 1 person"):
+        assert one in page
+    for name in voices:
+        assert f'<p class="note">Title of {name}: ' in page and f'<p class="note">{name}: ' not in page
+
+
 def test_erased_rater_takes_votes_and_texts_along(world: World) -> None:
     opened(world)
     one, two = visitor(world, "v1"), visitor(world, "v2")
