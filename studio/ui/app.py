@@ -21,7 +21,7 @@ from studio.serve.auth import is_signed_in, session_cookie
 from studio.serve.mos.arena import NewestArena
 from studio.serve.server import DRAIN
 from studio.serve.settings import ServeSettings
-from studio.ui.assets import add_assets
+from studio.ui.assets import HasArena, add_assets
 from studio.ui.bundle import WIDGETS
 from studio.ui.documents import add_documents
 from studio.ui.gradio_middleware import DESCRIPTIONS, OpenRoutes, PageLimits, open_routes
@@ -123,7 +123,12 @@ def mount(
     context = PageContext(engine, owner, settings.design_page, getattr(app.state, SPEECH, None))
     pages = available_pages(context)
 
-    late = _components(app, context, settings, pages)
+    newest_arena = None if listening is None else NewestArena(listening)
+
+    async def has_arena() -> bool:
+        return newest_arena is not None and await newest_arena.path() is not None
+
+    late = _components(app, context, settings, pages, has_arena)
 
     async def is_owner(request: Request) -> bool:
         return listening is not None and await is_signed_in(listening, request)
@@ -136,11 +141,6 @@ def mount(
             late.begin()  # the owner's pages are among them
         return session_cookie(request, await run_in_threadpool(listening.access.owner_session))
 
-    newest_arena = None if listening is None else NewestArena(listening)
-
-    async def has_arena() -> bool:
-        return newest_arena is not None and await newest_arena.path() is not None
-
     add_assets(app)
     add_documents(app, pages, is_owner, sign_in, has_arena)
     if late is not None:
@@ -150,7 +150,9 @@ def mount(
     return app
 
 
-def _components(app: FastAPI, context: PageContext, settings: ServeSettings, pages: list[Page]) -> LateApp | None:
+def _components(
+    app: FastAPI, context: PageContext, settings: ServeSettings, pages: list[Page], has_arena: HasArena
+) -> LateApp | None:
     """The pages of Gradio components, if there are any; the caller mounts them last."""
     if all(page.build is None for page in pages):
         return None
@@ -158,7 +160,7 @@ def _components(app: FastAPI, context: PageContext, settings: ServeSettings, pag
     def build() -> BuiltApp:
         from studio.ui.components import build_app
 
-        return build_app(context, settings, pages)
+        return build_app(context, settings, pages, has_arena)
 
     drain = getattr(app.state, DRAIN, None)
     late = LateApp(build) if drain is None else LateApp(build, drain.is_speaking)

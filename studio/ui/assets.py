@@ -10,7 +10,7 @@ import gzip
 import hashlib
 import re
 import secrets
-from collections.abc import Callable, Collection
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -27,6 +27,7 @@ from studio.ui.gradio_middleware import path_of
 from studio.ui.translation import read_catalogues, translated
 
 STYLES = "styles.css"
+HasArena = Callable[[], Awaitable[bool]]
 SERVICE_WORKER = "page/service_worker.js"
 _MEDIA_TYPES = {
     ".css": "text/css; charset=utf-8",
@@ -178,10 +179,17 @@ class Pages:
     Args:
         paths: of the pages, below the app's root.
         head: what is added to a page's head.
+        has_arena: whether an arena is open, which the navigation shows.
     """
 
-    def __init__(self, app: ASGIApp, paths: Collection[str], head: Callable[[Request], str] = lambda _: "") -> None:
-        self._app, self._head = app, head
+    def __init__(
+        self,
+        app: ASGIApp,
+        paths: Collection[str],
+        head: Callable[[Request], str] = lambda _: "",
+        has_arena: HasArena | None = None,
+    ) -> None:
+        self._app, self._head, self._has_arena = app, head, has_arena
         self._paths = frozenset(paths)
         self._rendered: dict[str, _RenderedPage] = {}
         self._rendering = asyncio.Lock()
@@ -218,6 +226,8 @@ class Pages:
     async def _send_page(self, page: _RenderedPage, scope: Scope, send: Send) -> None:
         nonce = secrets.token_urlsafe(16)
         html = page.stamped(origin_of(scope).encode(), nonce.encode())
+        if self._has_arena is not None and await self._has_arena():
+            html = html.replace(b"<body", b"<body data-arena", 1)
         replaced = (b"content-length", POLICY)
         headers = [(name, value) for name, value in page.start["headers"] if name.lower() not in replaced]
         policy = page_policy(scope, f"'self' 'unsafe-eval' 'nonce-{nonce}'")

@@ -17,7 +17,7 @@ from gradio.routes import App as GradioApp
 from starlette.routing import Mount
 
 from studio.serve.settings import ServeSettings
-from studio.ui.assets import STYLES, Pages, asset_path
+from studio.ui.assets import STYLES, HasArena, Pages, asset_path
 from studio.ui.documents import head_tags, masthead
 from studio.ui.gradio_middleware import PageSessions, QueueCalls, limit_queue
 from studio.ui.late_app import BuiltApp
@@ -37,11 +37,14 @@ def build(context: PageContext, pages: Sequence[Page]) -> gr.Blocks:
     return blocks
 
 
-def build_app(context: PageContext, settings: ServeSettings, pages: Sequence[Page]) -> BuiltApp:
+def build_app(
+    context: PageContext, settings: ServeSettings, pages: Sequence[Page], has_arena: HasArena | None = None
+) -> BuiltApp:
     """Gradio with the pages that have components, to be mounted at the root of the server.
 
     Args:
         pages: all pages, for the navigation.
+        has_arena: whether an arena is open.
     """
     blocks = build(context, pages)
     font = [themes.Font("system-ui"), themes.Font("sans-serif")]
@@ -73,7 +76,7 @@ def build_app(context: PageContext, settings: ServeSettings, pages: Sequence[Pag
     calls = QueueCalls(inner, PageSessions(blocks), input_counts)
     components = [page for page in pages if page.build is not None]
     paths = [f"/{page.path}" for page in components]
-    mounted.app = Pages(calls, paths, lambda request: head + head_tags(request, components[0]))
+    mounted.app = Pages(calls, paths, lambda request: head + head_tags(request, components[0]), has_arena)
     if context.speech is None:
         return BuiltApp(outer, outer.router.lifespan_context, inner.stop_event.set)
     mcp = build_mcp(context.speech)

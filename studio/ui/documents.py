@@ -10,7 +10,7 @@ from fastapi import FastAPI, Request
 from starlette.responses import RedirectResponse, Response
 
 from studio.serve.middleware.headers import POLICY
-from studio.ui.assets import STYLES, asset_path, origin_of, page_policy
+from studio.ui.assets import STYLES, HasArena, asset_path, origin_of, page_policy
 from studio.ui.bundle import WIDGETS
 from studio.ui.page import TITLE, Page
 from studio.ui.translation import ENGLISH, chosen_language, read_catalogues, translated
@@ -55,7 +55,6 @@ _APP = (
     '<meta name="theme-color" content="#0d1117" media="(prefers-color-scheme: dark)">'
 )
 IsOwner = Callable[[Request], Awaitable[bool]]
-HasArena = Callable[[], Awaitable[bool]]
 SignIn = Callable[[Request], Awaitable[str | None]]
 
 

@@ -283,6 +283,7 @@ def test_ladder_of_one_vote_has_singulars_and_the_titles_of_the_table(world: Wor
     page = ladder_page([(of(world, arena_ladder), "/rate", titles)])
     for one in ("<dt>vote</dt><dd>1</dd>", "<dt>voter</dt><dd>1</dd>", "scores of 1 vote by 1 person"):
         assert one in page
+    assert voices
     for name in voices:
         assert f'<p class="note">Title of {name}: ' in page and f'<p class="note">{name}: ' not in page
 

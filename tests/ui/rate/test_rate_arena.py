@@ -74,7 +74,9 @@ def test_two_battles_their_names_the_cap_and_the_ladder(rate: Rate) -> None:
 def test_menu_leads_to_the_first_battle_over_one_screen(rate: Rate) -> None:
     arena = rate("arena", who="")
     page = arena.page
-    page.goto(arena.ratings.url)
+    for path in ("campaigns", ""):  # of Gradio components, and a document
+        page.goto(arena.ratings.url + path)
+        page.get_by_role("link", name="Arena", exact=True).wait_for()
     page.get_by_role("link", name="Arena", exact=True).click()
     arena.wait("consent")
     texts = page.locator(".rate .card").inner_text()
