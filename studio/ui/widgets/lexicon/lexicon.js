@@ -6,6 +6,8 @@ import { ask, button, h } from "../rate/dom.js";
 
 class Lexicon {
   constructor(root, server) {
+    /** @type {AudioContext | null} */
+    this.context = null;
     this.root = root;
     this.calls = new Calls(server, "lexicon/");
     this.speech = new Calls(server, "");
@@ -133,8 +135,7 @@ class Lexicon {
 
   async hear(word, pressed) {
     pressed.disabled = true;
-    this.context ??= new AudioContext(); // at the first click: a browser allows it then
-    const context = this.context;
+    const context = (this.context ??= new AudioContext()); // at the first click: a browser allows it then
     context.resume();
     await this.run(async () => {
       const body = { input: word, voice: this.voice.value, response_format: "flac", markup: "plain" };
