@@ -135,7 +135,8 @@ class Lexicon {
 
   async hear(word, pressed) {
     pressed.disabled = true;
-    const context = (this.context ??= new AudioContext()); // at the first click: a browser allows it then
+    this.context ??= new AudioContext(); // at the first click: a browser allows it then
+    const context = this.context;
     context.resume();
     await this.run(async () => {
       const body = { input: word, voice: this.voice.value, response_format: "flac", markup: "plain" };
