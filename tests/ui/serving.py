@@ -58,6 +58,8 @@ class Serving:
 def _run(script: Path, arguments: tuple[str, ...], env: Mapping[str, str], said: Path) -> None:
     os.environ.clear()
     os.environ.update(env)
+    for name in [one for one in sys.modules if one.partition(".")[0] == "huggingface_hub"]:
+        del sys.modules[name]  # Gradio loaded it; it reads HF_ENDPOINT and others when it is imported
     with said.open("ab") as file:
         for stream in (1, 2):
             os.dup2(file.fileno(), stream)
