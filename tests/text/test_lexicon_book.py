@@ -1,5 +1,6 @@
 """The owner's lexicon: a file that is changed while voices speak."""
 
+import copy
 import os
 import subprocess
 import sys
@@ -155,3 +156,10 @@ def test_a_damaged_file_leaves_the_entries_as_they_were(tmp_path: Path, caplog: 
     path.write_text("nonsense\n", encoding="utf-8")
     eventually(lambda: normalise(["nginx"]) and "is not used" in caplog.text, "a warning")
     assert [word for word, _ in normalise(["nginx"])] == ["engine", "x"]
+
+
+def test_a_worker_process_reads_the_lexicon_too(tmp_path: Path) -> None:
+    """Attention is computed anew in another process, with the engine's normaliser."""
+    LexiconBook(tmp_path / "lexicon.txt").add("gif", "jiff")
+    sent = copy.deepcopy(BookNormaliser(tmp_path / "lexicon.txt", plain()))  # as pickle does
+    assert [word for word, _ in sent(["gif"])] == ["jiff"]
