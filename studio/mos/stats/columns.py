@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Sequence
 from copy import copy
-from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from dataclasses import dataclass, field
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ I8 = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
 A, B, TIE, BOTH_BAD = range(4)
+_Columns = TypeVar("_Columns", "Ratings", "Votes")
 OUTCOMES = ("a", "b", "tie", "both_bad")
 
 
@@ -76,10 +77,7 @@ class Ratings:
 
     def where(self, rows: Mask | I8) -> "Ratings":
         """Select rows by a mask [N] or by indices; the lists of names are unchanged."""
-        chosen = copy(self)  # rows of valid columns are valid: no check of all names for each of many selections
-        for name in ("score", "rater", "item", "system"):
-            object.__setattr__(chosen, name, getattr(self, name)[rows])
-        return chosen
+        return _chosen(self, rows, ("score", "rater", "item", "system"))
 
     def code_of(self, system: str) -> int:
         """Raises BadOption for an unknown system."""
@@ -120,8 +118,7 @@ class Votes:
 
     def where(self, rows: Mask | I8) -> "Votes":
         """Select rows by a mask [N] or by indices; the lists of names are unchanged."""
-        rater, item = (None if c is None else c[rows] for c in (self.rater, self.item))
-        return replace(self, a=self.a[rows], b=self.b[rows], outcome=self.outcome[rows], rater=rater, item=item)
+        return _chosen(self, rows, ("a", "b", "outcome", "rater", "item"))
 
 
 def ratings_from_rows(
@@ -181,6 +178,15 @@ def _encode_optional(what: str, names: Sequence[str | None]) -> tuple[I8 | None,
     if len(known) < len(names):
         raise BadOption(f"{len(names) - len(known)} votes have no {what}", f"give every vote a {what}, or none")
     return _encode(known)
+
+
+def _chosen(columns: _Columns, rows: Mask | I8, names: Sequence[str]) -> _Columns:
+    """Rows of valid columns are valid: there is no check of all names for each of many selections."""
+    chosen = copy(columns)
+    for name in names:
+        if (column := getattr(columns, name)) is not None:
+            object.__setattr__(chosen, name, column[rows])
+    return chosen
 
 
 def _check_index(what: str, index: I8, names: list[str], rows: int) -> None:

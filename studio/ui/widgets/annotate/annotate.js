@@ -4,7 +4,7 @@ import { Annotator } from "../inspect/annotate/annotator.js";
 import { LinkCalls } from "../inspect/annotate/sources.js";
 import { Viewer } from "../inspect/viewer.js";
 import { counted } from "../page/plurals.js";
-import { h } from "../rate/dom.js";
+import { h, showStatus } from "../rate/dom.js";
 import { parse } from "../timeline/bundle.js";
 
 const NO_LINK = "This page is opened by a link. Ask the organisers of the annotation for yours.";
@@ -28,10 +28,7 @@ class Assigned {
   }
 
   showMessage(text = "", level = "info") {
-    const status = this.find(".status");
-    status.textContent = text;
-    status.dataset.level = level;
-    status.hidden = !text;
+    showStatus(this.find(".status"), text, level);
   }
 
   async begin() {

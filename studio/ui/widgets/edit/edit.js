@@ -3,7 +3,7 @@
 import { Terms } from "../glossary/tips.js";
 import { AGAIN_MS, Calls, download } from "../owner/calls.js";
 import { counted } from "../page/plurals.js";
-import { ask as askIn, h } from "../rate/dom.js";
+import { ask as askIn, h, showStatus } from "../rate/dom.js";
 import { Checks } from "./checks.js";
 import { panel, words } from "./design.js";
 import { newTest } from "./new_test.js";
@@ -50,9 +50,7 @@ class Editor {
   }
 
   showMessage(text = "", level = "info") {
-    this.status.textContent = text;
-    this.status.dataset.level = level;
-    this.status.hidden = !text;
+    showStatus(this.status, text, level);
   }
 
   async drawNew(offer) {

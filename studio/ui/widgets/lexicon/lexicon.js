@@ -2,7 +2,7 @@
 
 import { Calls, download } from "../owner/calls.js";
 import { counted } from "../page/plurals.js";
-import { ask, button, h } from "../rate/dom.js";
+import { ask, button, h, showStatus } from "../rate/dom.js";
 
 class Lexicon {
   constructor(root, server) {
@@ -107,9 +107,7 @@ class Lexicon {
   }
 
   tell(text = "", level = "info") {
-    this.status.textContent = text;
-    this.status.dataset.level = level;
-    this.status.hidden = !text;
+    showStatus(this.status, text, level);
   }
 
   async add(event) {

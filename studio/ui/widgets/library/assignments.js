@@ -1,7 +1,7 @@
 // Annotation assignments: utterances, layers and annotators, with each annotator's link and progress.
 
 import { counted } from "../page/plurals.js";
-import { button, copy, h } from "../rate/dom.js";
+import { button, copy, h, showStatus } from "../rate/dom.js";
 
 const MAX_UTTERANCES = 1000;
 const DEFAULT_LAYER = { name: "faults", kind: "regions", labels: "click, mispronounced, wrong prosody, seam heard" };
@@ -47,9 +47,7 @@ export class Assignments {
   }
 
   showMessage(text = "", level = "error") {
-    this.notice.textContent = text;
-    this.notice.dataset.level = level;
-    this.notice.hidden = !text;
+    showStatus(this.notice, text, level);
   }
 
   async load() {

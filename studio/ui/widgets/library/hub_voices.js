@@ -2,7 +2,7 @@
 
 import { Calls } from "../owner/calls.js";
 import { counted } from "../page/plurals.js";
-import { button, h } from "../rate/dom.js";
+import { button, h, showStatus } from "../rate/dom.js";
 
 const POLL_MS = 700;
 const megabytes = (bytes) => `${(bytes / 1e6).toLocaleString(undefined, { maximumFractionDigits: 1 })} MB`;
@@ -68,9 +68,7 @@ export class HubVoices {
   }
 
   showMessage(text = "", level = "error") {
-    this.notice.textContent = text;
-    this.notice.dataset.level = level;
-    this.notice.hidden = !text;
+    showStatus(this.notice, text, level);
   }
 
   async tried(work) {

@@ -2,7 +2,7 @@
 
 import { Calls, download, save } from "../owner/calls.js";
 import { counted } from "../page/plurals.js";
-import { ask, button, h } from "../rate/dom.js";
+import { ask, button, h, showStatus } from "../rate/dom.js";
 import { Assignments } from "./assignments.js";
 import { compareBar } from "./compare_bar.js";
 import { EntryView } from "./entry.js";
@@ -83,9 +83,7 @@ class Library {
   }
 
   showMessage(text = "", level = "info") {
-    this.status.textContent = text;
-    this.status.dataset.level = level;
-    this.status.hidden = !text;
+    showStatus(this.status, text, level);
   }
 
   showError(error) {

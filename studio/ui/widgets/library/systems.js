@@ -1,6 +1,6 @@
 // Other people's systems: state and last failure of each; test, add and remove those with an address.
 
-import { button, h } from "../rate/dom.js";
+import { button, h, showStatus } from "../rate/dom.js";
 
 const FIELDS = [
   {
@@ -91,9 +91,7 @@ export class Systems {
   }
 
   showMessage(text = "", level = "error") {
-    this.notice.textContent = text;
-    this.notice.dataset.level = level;
-    this.notice.hidden = !text;
+    showStatus(this.notice, text, level);
   }
 
   /** Show the section where the server has such routes. */

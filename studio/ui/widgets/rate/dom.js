@@ -17,6 +17,13 @@ export function h(tag, attributes = {}, ...children) {
 export const button = (text, press, attributes = {}) =>
   h("button", { type: "button", ...attributes, on: { click: press } }, h("span", { text }));
 
+/** Show a message in a status line of a page; the line is hidden without one. */
+export function showStatus(line, text, level) {
+  line.textContent = text;
+  line.dataset.level = level;
+  line.hidden = !text;
+}
+
 const SVG = "http://www.w3.org/2000/svg";
 
 /** A 16 by 16 icon of one path. */
