@@ -8,10 +8,10 @@ import typer
 
 from studio.bench.options import Device, Voices
 from studio.commands.common import progress_bar
-from studio.commands.markup import Markup
 from studio.core.errors import bad_file
 from studio.core.folders import VOICES
 from studio.core.terminal import print_line
+from studio.markup import Markup
 
 if TYPE_CHECKING:
     from studio.inspection.batch import BatchTables

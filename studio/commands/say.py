@@ -4,7 +4,7 @@ import codecs
 import json
 import os
 import sys
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,7 +14,6 @@ import typer
 from studio.bench.options import Device, Threads, Vocoder, VoiceName, Voices
 from studio.commands.common import check_output_file
 from studio.commands.lexicon import LexiconFile, normaliser
-from studio.commands.markup import Markup, without_markdown
 from studio.core.errors import BadFile, BadOption, BadText
 from studio.core.files import read_bounded
 from studio.core.folders import VOICES
@@ -22,6 +21,7 @@ from studio.core.plurals import counted
 from studio.core.speaking import PUSH_CHARS, Arrival, at_once, save_audio, speak, typed
 from studio.core.terminal import print_line
 from studio.desktop.devices import TO_FILE, sounddevice_module
+from studio.markup import Markup
 
 if TYPE_CHECKING:
     from studio.core.traces.trace import Trace
@@ -105,7 +105,7 @@ def say(
         source = list(at_once(text) if typing_wpm is None else typed(text, typing_wpm))
     card, _ = parse_voice(voice, all_cards(voices))
     if markup == "markdown":
-        source = without_markdown(source)
+        source = _without_markdown(source)
     elif markup == "ssml" and (arrivals or typing_wpm is not None):
         raise BadOption("SSML is read whole", "leave out --arrivals and --typing-wpm")
     flags = {"--window": ("m", window), "--hop": ("n", hop), "--scheme": ("scheme", scheme)}
@@ -231,3 +231,18 @@ def _play(trace: "Trace", *, as_heard: bool) -> None:
         sounddevice.play(trace.pcm_with_waits() if as_heard else trace.pcm, trace.rate_hz, blocking=True)
     except sounddevice.PortAudioError as error:
         raise BadOption(f"sound cannot be played on this machine: {error}", TO_FILE) from error
+
+
+def _without_markdown(arrivals: Iterable[Arrival]) -> Iterator[Arrival]:
+    """Arrivals without what is not spoken of Markdown."""
+    from studio.core.errors import needs
+
+    with needs("Markdown needs markdown-it-py, which is not installed", "app"):
+        from studio.text.markdown import MarkdownStream
+    stream, last_ms = MarkdownStream(), None
+    for one in arrivals:
+        last_ms = one.t_ms
+        if text := stream.feed(one.text):
+            yield Arrival(one.t_ms, text)
+    if rest := stream.end():
+        yield Arrival(last_ms, rest)

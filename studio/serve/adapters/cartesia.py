@@ -18,6 +18,7 @@ from studio.core import events as ev
 from studio.core.errors import BadMessage, BadText, StudioError
 from studio.core.folders import without_folders
 from studio.core.ports import Engine
+from studio.markup import Markup
 from studio.serve.adapters.alignment import Alignment
 from studio.serve.adapters.contexts import Context, ContextSession
 from studio.serve.adapters.encoding import AudioFormat, Encoder, open_encoder
@@ -62,10 +63,10 @@ class Generation(BaseModel):
     flush: bool | None = None
     add_timestamps: bool | None = None
     cancel: bool | None = None
-    markup: wire.Markup | None = None  # ours: what the transcript is written in
+    markup: Markup | None = None  # ours: what the transcript is written in
 
     @property
-    def written_in(self) -> wire.Markup:
+    def written_in(self) -> Markup:
         """Word times refer to the transcript as the client wrote it; without them, models' Markdown is left out."""
         return self.markup or ("plain" if self.add_timestamps else "markdown")
 

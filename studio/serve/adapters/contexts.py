@@ -10,6 +10,7 @@ from typing import Any, Generic, TypeVar
 
 from studio.core import events as ev
 from studio.core.errors import StudioError
+from studio.markup import Markup
 from studio.serve.live import protocol as wire
 from studio.serve.live.socket import SpeakSession
 from studio.serve.live.stream import InternalError, Outgoing, UtteranceStream
@@ -61,7 +62,7 @@ class ContextSession(SpeakSession, ABC, Generic[AnyContext]):
 
     # --- from the client -----------------------------------------------------------------------------
 
-    async def _begin_context(self, context: AnyContext, voice: str, markup: wire.Markup = "plain") -> None:
+    async def _begin_context(self, context: AnyContext, voice: str, markup: Markup = "plain") -> None:
         self._contexts[context.number] = self._current[context.name] = context
         await self._pass(context, wire.Open(utterance=context.number, voice=voice, markup=markup))
 

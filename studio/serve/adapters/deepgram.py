@@ -20,6 +20,7 @@ from studio.core.cards import Card
 from studio.core.errors import BadMessage, BadText, Busy, StudioError
 from studio.core.folders import without_folders
 from studio.core.ports import Engine
+from studio.markup import Markup
 from studio.serve.adapters.contexts import Context, ContextSession
 from studio.serve.adapters.encoding import AudioFormat, Encoder, open_encoder
 from studio.serve.adapters.speech import MAX_INPUT_CHARS, SpeechRequests, error_status, retry_header, speech_response
@@ -71,7 +72,7 @@ class Query(BaseModel):
     encoding: Literal["linear16", "mulaw", "alaw", "mp3", "opus", "flac", "aac"] | None = None
     container: Literal["wav", "ogg", "none"] | None = None
     sample_rate: Rate | None = None
-    markup: wire.Markup = "markdown"  # ours: what the text is written in
+    markup: Markup = "markdown"  # ours: what the text is written in
 
     def audio_format(self, default: str) -> AudioFormat:
         """What the sound is sent as."""
@@ -122,7 +123,7 @@ class DeepgramSession(ContextSession[_Utterance]):
             query = validated(Query, dict(self._websocket.query_params))
             self._card, self._address = _voice(query.model, self._engine, self._settings.voice_aliases)
             self._format = query.audio_format("linear16")
-            self._markup: wire.Markup = query.markup
+            self._markup: Markup = query.markup
             if query.container not in (None, "none"):
                 raise BadMessage("a socket sends no container", "leave it out")
         except StudioError as error:

@@ -16,6 +16,7 @@ from studio.core import events as ev
 from studio.core.errors import BadOption, Busy, StudioError
 from studio.core.folders import without_folders
 from studio.core.ports import Engine
+from studio.markup import Markup
 from studio.serve.adapters.alignment import AlignedToken, Alignment
 from studio.serve.adapters.contexts import Context, ContextSession
 from studio.serve.adapters.encoding import AudioFormat, Encoder, open_encoder
@@ -139,7 +140,7 @@ class ElevenLabsSession(ContextSession[_Context]):
             name = query.get("output_format", DEFAULT_FORMAT)
             if name not in FORMATS:
                 raise BadOption(f"there is no output_format {name[:40]!r}", f"there are {', '.join(FORMATS)}")
-            self._markup: wire.Markup = markup_of(query, "breaks")
+            self._markup: Markup = markup_of(query, "breaks")
         except StudioError as error:
             await self._fail(error)
             return

@@ -13,6 +13,7 @@ from studio.core import events as ev
 from studio.core.cards import Card
 from studio.core.errors import BadMessage, BadVoice, StudioError
 from studio.core.folders import without_folders
+from studio.markup import Markup
 from studio.serve.adapters.encoding import MAX_SPEED, MIN_SPEED, AudioFormat, Encoder, open_encoder
 from studio.serve.adapters.speech import (
     MAX_INPUT_CHARS,
@@ -24,7 +25,7 @@ from studio.serve.adapters.speech import (
     retry_header,
 )
 from studio.serve.adapters.voices import BadModel, addresses, find_voice
-from studio.serve.live.protocol import Markup, Text
+from studio.serve.live.protocol import Text
 from studio.serve.responses import private_json
 
 PCM_RATE_HZ = 24_000  # of ``pcm``, whose rate clients cannot see

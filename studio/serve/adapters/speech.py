@@ -15,6 +15,7 @@ from studio.core.cards import Card
 from studio.core.errors import BadText, Busy, Closing, Stuck, StudioError
 from studio.core.ports import Engine
 from studio.core.via import HEADER, read_via
+from studio.markup import Markup
 from studio.serve.adapters.encoding import AudioFormat, Encoder, open_encoder
 from studio.serve.live import protocol as wire
 from studio.serve.live.opening import open_stream
@@ -182,7 +183,7 @@ class SpeechRequests:
         self._opening = 0
         self._ends: set[asyncio.Task[None]] = set()
 
-    async def open(self, request: HTTPConnection, voice: str, text: str, markup: wire.Markup = "plain") -> Speech:
+    async def open(self, request: HTTPConnection, voice: str, text: str, markup: Markup = "plain") -> Speech:
         """Speak a text for a request, and wait for its first sound; ``close`` it.
 
         What the text is written in is read as on a socket, by other threads than the one that sends sound.
@@ -235,7 +236,7 @@ async def speech_response(
     requests: "SpeechRequests",
     request: HTTPConnection,
     voice: tuple[Card, str],
-    text: tuple[str, wire.Markup],
+    text: tuple[str, Markup],
     wanted: AudioFormat,
 ) -> "SpeechResponse":
     """A whole text as sound, from ``find_voice``. Raises as ``SpeechRequests.open``."""

@@ -6,7 +6,7 @@ from typing import Any, TypeVar, get_args
 from pydantic import BaseModel, ValidationError
 
 from studio.core.errors import BadMessage, BadOption
-from studio.serve.live.protocol import Markup
+from studio.markup import Markup
 
 Model = TypeVar("Model", bound=BaseModel)
 

@@ -26,6 +26,7 @@ from studio.core.events import Event
 from studio.core.folders import without_folders
 from studio.core.packets import PROTOCOL
 from studio.core.ports import MAX_SEED, MAX_TEMPERATURE
+from studio.markup import Markup
 from studio.serve.settings import allowed_by
 
 MAX_MESSAGE_CHARS = 256 * 1024
@@ -59,7 +60,6 @@ U32 = Annotated[int, Field(ge=0, le=MAX_U32)]
 Sample = Annotated[int, Field(ge=0, le=MAX_WHOLE)]
 Text = Annotated[str, Field(max_length=MAX_MESSAGE_CHARS), BeforeValidator(_replace_surrogates)]
 PartedText = Annotated[Text, WrapValidator(_keep_outer_surrogates)]
-Markup = Literal["plain", "markdown", "ssml", "breaks"]  # what a text is written in
 _InRange = Field(ge=0, le=MAX_TEMPERATURE)
 Temperature = Annotated[int, _InRange] | Annotated[float, _InRange] | None  # null for the voice's own; 0 is greedy
 # The family's options by name; the engine validates them.
