@@ -12,6 +12,7 @@ from studio.core.addresses import is_loopback
 from studio.core.errors import StudioError
 from studio.core.events import Audio, Event, Revised, from_dict, is_last
 from studio.core.packets import unpack_packet
+from studio.markup import Markup
 
 _NUMBER = 1  # of the utterance: each has a socket of its own
 _REPORT_SAMPLES = 1200  # 50 ms at 24 kHz
@@ -49,7 +50,7 @@ class How(TypedDict, total=False):
     temperature: float | None
     options: dict[str, Any]
     source: Literal["stream", "keyboard"]
-    markup: Literal["plain", "markdown", "ssml", "breaks"]
+    markup: Markup
     plays: bool
 
 
