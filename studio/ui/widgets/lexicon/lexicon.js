@@ -54,7 +54,7 @@ class Lexicon {
       h("h1", { text: "Lexicon", tabindex: -1 }),
       h("p", {
         class: "muted",
-        text: "How words are read, from the next text on. IPA stands between slashes, like /dʒɪf/; voices that read letters ignore it. Words are spoken in place of the word by every voice.",
+        text: "How words are read, from the next text on. IPA stands between slashes, like /dʒɪf/; voices that read letters ignore it. Replacement words work with every voice.",
       }),
       form,
       actions,
