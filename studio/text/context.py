@@ -12,17 +12,21 @@ from studio.text.tables import (
     ABBREVIATIONS,
     BOOKS,
     CALLED,
+    CODED,
     CODES,
     COMMON_NAMES,
+    COUNTED,
     CURRENCIES,
     DATED,
     DAYS_AND_MONTHS,
     DAYS_FOLLOW,
+    MINUS_FOLLOWS,
     MONTH_NAMES,
     NUMBERED,
     PARTS,
     PLACES,
     RULERS,
+    SCALE_LETTERS,
     SCALES,
     SCORED,
     SOVEREIGNS,
@@ -32,7 +36,7 @@ from studio.text.tables import (
     WEEKDAYS,
     YEARS,
 )
-from studio.text.tokens import short_date
+from studio.text.tokens import UNIT, is_one, short_date, unit_name
 
 MEASURED = frozenset("of about weighs exerts draws at with a".split())  # 9 N, 2 A
 
@@ -53,7 +57,7 @@ class Beside(NamedTuple):
 
 
 ContextReader = Callable[[re.Match[str], Beside], str | None]
-_VARIABLE = re.compile(r"[-+−]?(?:[\d.,]+[a-z]?|[b-hj-zB-HJ-Z]|[a-zA-Z]\([a-z]\))[²³]?[?!.,;:]?")
+_VARIABLE = re.compile(r"[-+−]?(?:[\d.,]+[a-z]?|[b-hj-zB-HJ-Z]|[a-zA-Z]\([a-z]\))(?:[²³]|\^\d)?[?!.,;:]?")
 # What may begin a range with blanks around its dash: an amount, a time, a unit.
 _FROM = re.compile(rf"\S*\d\S*[^{MARKS}]|{HALF}|{'|'.join(re.escape(unit) for unit in UNITS)}")
 
@@ -80,6 +84,13 @@ def _roman(m: re.Match[str], at: Beside) -> str | None:
     return None
 
 
+def _last_of_a_ruler(m: re.Match[str], at: Beside) -> str | None:
+    """King George V. at the end of a sentence."""
+    ends = not at.after or at.after in STARTERS
+    is_ruler = at.earlier in RULERS and at.before[:1].isupper() and at.before[-1] not in MARKS
+    return f"the {numbers.ordinal(str(numbers.roman(m[1])))}." if ends and is_ruler else None
+
+
 def _hyphen(m: re.Match[str], at: Beside) -> str | None:
     """A sign alone between two numbers or variables: a difference, a product or a range."""
     sign = m[0]
@@ -95,7 +106,8 @@ def _hyphen(m: re.Match[str], at: Beside) -> str | None:
             and (at.after[0].isdecimal() or at.after[0] in CURRENCIES or at.after in MONTH_NAMES)
         ):
             return "to"
-        return "minus" if sign == "−" and at.before and at.before[-1] not in MARKS else None
+        is_minus = sign == "−" or (sign == "-" and at.before.lower() in MINUS_FOLLOWS and _number(at.after))
+        return "minus" if is_minus and at.before[-1] not in MARKS else None
     if sign == "*":
         return "times"
     if sign == "~" or at.before[-1] in MARKS:
@@ -156,19 +168,37 @@ def _verse(m: re.Match[str], at: Beside) -> str | None:
 def _unit_or_word(m: re.Match[str], at: Beside) -> str | None:
     """Behind a number a unit, elsewhere a word that may end the sentence."""
     if at.before[-1:].isdecimal():
+        return "inch" if m[0] == "in." and is_one(at.before) else None
+    if at.before.lower() in ("a", "an", "per"):
         return None
     return {"ft.": "featuring", "min.": "minimum"}.get(m[0], m[0])
 
 
+def _is_code(at: Beside) -> bool:
+    named = at.earlier if at.before in ("is", "was") else at.before
+    return named.lower().rstrip(":") in CODED
+
+
+def _counted(m: re.Match[str], at: Beside) -> str | None:
+    """2024 people: a number that is no year. Hundreds (1500 people) are read as years are."""
+    is_amount = len(m[0]) == 4 and at.after.rstrip(MARKS) in COUNTED and at.before.lower() not in ("the", "of", "in")
+    return cardinal(m[0]) if is_amount and m[0][2:] != "00" else None
+
+
 def _numbered(m: re.Match[str], at: Beside) -> str | None:
-    if not at.after[:1].isdecimal():
-        return m[0] if m[0] == "no." else None
+    if (
+        not at.after[:1].isdecimal()
+        or (m[0] == "c." and not at.after[:3].isdecimal())
+        or (m[0] == "sec." and at.before[-1:].isdecimal())
+    ):
+        return m[0] if m[0] in ("no.", "c.") else None
     return NUMBERED[m[0]]
 
 
 _CONTEXTS: tuple[tuple[str, ContextReader], ...] = (
     (r"[-−*~]", _hyphen),
     (r"([IVXLCDM]+|[ivx]+)('s)?", _roman),
+    (r"([IVX])\.", _last_of_a_ruler),
     (r"Dr\.?", _doctor),
     (r"St\.?", _saint),
     ("Gen|Col|Gov|Sen|Rep|Rev|Adm|Lt", _title),
@@ -182,7 +212,12 @@ _CONTEXTS: tuple[tuple[str, ContextReader], ...] = (
     (r"N\.?", lambda m, at: "newtons" if at.before[:1].isdecimal() and at.earlier in MEASURED else None),
     (r"A\.?", lambda m, at: "amps" if at.before[:1].isdecimal() and at.earlier in MEASURED else None),
     (r"\d\d\d", lambda m, at: numbers.digits(m[0]) if at.before.lower() in CALLED else None),
+    (r"\d{4,8}", lambda m, at: numbers.digits(m[0]) if _is_code(at) else _counted(m, at)),
     (r"10\d\d", lambda m, at: numbers.year(m[0]) if at.before.lower() in YEARS or _after_date(at) else None),
+    (
+        r"(\d\d?)/(5|10)",
+        lambda m, at: f"{cardinal(m[1])} out of {cardinal(m[2])}" if at.after.rstrip(MARKS) == "stars" else None,
+    ),
     (r"(\d\d?)/(\d\d?)", lambda m, at: short_date(m[1], m[2]) if at.before.lower() in DATED else None),
     (r"(\d+)-(\d+)", lambda m, at: f"{cardinal(m[1])} to {cardinal(m[2])}" if at.before.lower() in SCORED else None),
     (
@@ -193,9 +228,18 @@ _CONTEXTS: tuple[tuple[str, ContextReader], ...] = (
             else None
         ),
     ),
-    (r"in", lambda m, at: "inches" if at.before.isdecimal() and at.earlier in ("ft", "feet") else None),
-    ("|".join(CODES), lambda m, at: CURRENCIES[CODES[m[0]]][1] if at.before in SCALES else None),
+    (
+        r"in",
+        lambda m, at: "inches" if at.before[-1:].isdecimal() and at.earlier in ("ft", "feet", "×", "x", "by") else None,
+    ),
+    (r"(\d+)m", lambda m, at: f"{cardinal(m[1])} minutes" if re.fullmatch(r"\d+h", at.before) else None),
+    (
+        r"x(\d{1,6})",
+        lambda m, at: f"extension {numbers.digits(m[1])}" if re.fullmatch(r"\S*\d{4}", at.before) else None,
+    ),
+    ("|".join(CODES), lambda m, at: CURRENCIES[CODES[m[0]]][1] if at.before in SCALES | SCALE_LETTERS.keys() else None),
     (rf"({NUM})([A-Z])", lambda m, at: f"{cardinal(m[1])} {m[2].lower()}" if at.before.rstrip(".") in PLACES else None),
+    (UNIT, lambda m, at: unit_name(m[0], several=False) if at.before.lower() == "per" else None),
     (r">", lambda m, at: None if not at.before or at.before[-1] in MARKS else "greater than"),
 )
 CONTEXT_RULES = [(re.compile(pattern), read) for pattern, read in _CONTEXTS]
@@ -205,6 +249,6 @@ def read_in_context(base: str, at: Beside) -> str | None:
     """A token by the tokens beside it; None where it reads as it does alone."""
     for pattern, read in CONTEXT_RULES:
         match = pattern.fullmatch(base)
-        if match is not None:
-            return read(match, at)
+        if match is not None and (spoken := read(match, at)) is not None:
+            return spoken
     return None

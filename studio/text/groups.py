@@ -40,7 +40,7 @@ _SCALE_LETTER = "|".join(SCALE_LETTERS)
 _DAY = r"(?:0?[1-9]|[12]\d|3[01])(?:st|nd|rd|th)?"
 _HOUR = r"\d\d?(?:[:.]\d\d)?"
 _HALF_TOKEN = re.compile(HALF)
-_SCALE = "|".join(SCALES)
+_SCALE = "|".join((*SCALES, "bn", "tn", "mn", "mln", "bln", "m", "k", "K", "M"))
 ZONES = frozenset("ET CT MT PT EST EDT CST CDT MST MDT PST PDT GMT UTC BST CET CEST IST JST".split())
 _GROUPED_DIGITS = (7, 19)  # digits of telephone and card numbers in groups
 
@@ -108,6 +108,22 @@ def _money_scale(m: re.Match[str], before: str) -> Phrases | None:
     return [" ".join(start[:-several]), " ".join(start[-several:])]
 
 
+def _money_range(m: re.Match[str], before: str) -> Phrases | None:
+    """$500 million-$1 billion."""
+    first, second = (SCALE_LETTERS.get(scale, scale) for scale in (m[3], m[5]))
+    currency = CURRENCIES[m[1]][1]
+    return [cardinal(m[2]), f"{first} {currency} to {cardinal(m[4])}", f"{second} {currency}"]
+
+
+def _amount_range(m: re.Match[str], before: str) -> Phrases | None:
+    """500 million-1 billion, 5 km-10 km."""
+    first, second = (
+        SCALE_LETTERS.get(name, name) if name in SCALES or name in ("bn", "tn") else unit_name(name, not is_one(amount))
+        for amount, name in ((m[1], m[2]), (m[3], m[4]))
+    )
+    return [cardinal(m[1]), f"{first} to {cardinal(m[3])}", second] if first and second else None
+
+
 def _code_first(m: re.Match[str], before: str) -> Phrases | None:
     sign = CODES.get(m[1], m[1])
     if m[3]:
@@ -123,7 +139,7 @@ def _code_first(m: re.Match[str], before: str) -> Phrases | None:
 def _code_last(m: re.Match[str], before: str) -> Phrases | None:
     sign = CODES.get(m[3], m[3])
     if m[2]:
-        return [amount_of(m[1]), m[2], CURRENCIES[sign][1]]
+        return [amount_of(m[1]), SCALE_LETTERS.get(m[2], m[2]), CURRENCIES[sign][1]]
     names = money("", sign, m[1])
     if "." not in m[1] and "," not in m[1] and len(name := CURRENCIES[sign][0 if is_one(m[1]) else 1]) > 1:
         return [amount_of(m[1]), name]
@@ -188,8 +204,10 @@ _GROUPS: tuple[tuple[str, GroupReader], ...] = (
         rf"(?P<sign>{SIGN}?)(?P<cur>{CURRENCY})(?P<neg>[-−]?)(?P<num>{NUM}(?:[-~]{NUM})?) (?P<scale>{_SCALE})",
         _money_scale,
     ),
+    (rf"({CURRENCY})({NUM}) ({_SCALE})[-~](?:{CURRENCY})?({NUM}) ({_SCALE})", _money_range),
+    (rf"({NUM}) ({_SCALE}|{UNIT})[-~]({NUM}) ({_SCALE}|{UNIT})", _amount_range),
     (rf"({_CODE}|{CURRENCY}) ({SIGN}?{NUM})(?: ({_SCALE}))?", _code_first),
-    (rf"({_CODE}|{CURRENCY}) ({SIGN}?{NUM})()", _code_first),
+    (rf"({_CODE}|{CURRENCY}) ({SIGN}?{NUM})()(?:,-)?", _code_first),
     (rf"({_CODE})({NUM}) ({_SCALE})", lambda m, _: _spread(money("", CODES[m[1]], m[2], m[3]), 2)),
     (
         rf"({NUM})({_SCALE_LETTER}) ({CURRENCY}|{_CODE})",
@@ -206,6 +224,7 @@ _GROUPS: tuple[tuple[str, GroupReader], ...] = (
         rf"({AMOUNT}) ([lL])/100 ?km",
         lambda m, _: [cardinal(m[1]), *_spread("liters per one hundred kilometers", m[0].count(" "))],
     ),
+    (rf"({AMOUNT}) (bn|tn|mn|mln|bln)", lambda m, _: [amount_of(m[1]), SCALE_LETTERS[m[2]]]),
     (rf"({AMOUNT}) (sq|cu|fl)\.? ({UNIT})", _area),
     (rf"({AMOUNT}|\d+/\d+|\d*[{VULGARS}]|{SCIENTIFIC}) ({UNIT})", _measured),
 )

@@ -21,6 +21,7 @@ from studio.text.tables import (
     PARTS,
     READ_AS,
     SINGULARS,
+    SOUNDS,
     SPELLED,
     STARTERS,
     SYMBOLS,
@@ -31,7 +32,7 @@ from studio.text.tokens import EXPONENT, phrase
 GROUP = "pip install 'streaming-tts-studio[text]'"
 _WORD = re.compile(r"[A-Za-z]+(?:'[A-Za-z]+)*'?")
 _BESIDE = (
-    frozenset("Dr St Ft pp in IV ft N A Gen Col Gov Sen Rep Rev Adm Lt Sat Sun Rs".split())
+    frozenset("Dr St Ft pp in IV ft N A Gen Col Gov Sen Rep Rev Adm Lt Sat Sun Rs kr".split())
     | frozenset("IVX")
     | frozenset(MONTH_NAMES)
     | frozenset(NUMBERED)
@@ -64,6 +65,8 @@ def letters(word: str) -> str:
     lower = bare.lower()
     if bare in READ_AS:
         return READ_AS[bare] + tail
+    if 1 < len(word) <= 5 and word.islower() and word.isalpha() and not set(word) & set("aeiouy") | {word} & SOUNDS:
+        return " ".join(word)
     if not bare.isupper() or not bare.isalpha() or len(bare) == 1:
         return word.lower().strip("'")
     spelled = lower in SPELLED or not set(lower) & set("aeiouy")
@@ -136,9 +139,10 @@ def _read(tokens: Sequence[str], k: int, before: Sequence[str]) -> Words:
     is_numeral = _NUMERAL.fullmatch(base) is not None and (
         base[0].isupper() or (bool(before) and before[-1].capitalize() in PARTS)
     )
-    if _WORD.fullmatch(base) and base not in _BESIDE and not is_numeral and not base.removesuffix("'s").isupper():
-        return [(word, 0) for word in _with_mark(letters(base), mark)]
     last = before[-1] if before else ""
+    is_read_alone = base not in _BESIDE and not is_numeral and last.lower() != "per"
+    if is_read_alone and _WORD.fullmatch(base) and not base.removesuffix("'s").isupper():
+        return [(word, 0) for word in _with_mark(letters(base), mark)]
     rest = tokens[k + 1 :]
     if compared := _COMPARED.fullmatch(token):
         spoken = OPERATORS.get(compared[1]) or SYMBOLS[compared[1]]
@@ -152,7 +156,8 @@ def _read(tokens: Sequence[str], k: int, before: Sequence[str]) -> Words:
     if spoken is None:
         spoken = _read_one(base)
     words = [(word, 0) for word in _with_mark(spoken, _ending(base, mark, rest[0] if rest else ""))]
-    return _before_noun(words) if last in ("a", "an", "A") and len(words) > 1 else words
+    is_unit = len(words) > 1 or base in ABBREVIATIONS
+    return _before_noun(words) if last in ("a", "an", "A") and is_unit else words
 
 
 def _before_noun(words: Words) -> Words:

@@ -17,9 +17,9 @@ WEEKDAYS = {
 # Keys end with the full stop; a test holds them equal to core.typography.ABBREVIATIONS.
 ABBREVIATIONS = {
     "Dr.": "doctor", "Mr.": "mister", "Mrs.": "missus", "Ms.": "miz", "Prof.": "professor", "Pres.": "president",
-    "Rev.": "reverend", "Sgt.": "sergeant", "Capt.": "captain", "Lt.": "lieutenant", "Col.": "colonel",
-    "Gen.": "general", "Gov.": "governor", "Sen.": "senator", "Rep.": "representative", "Hon.": "honorable",
-    "Jr.": "junior", "Sr.": "senior", "St.": "street",
+    "Rev.": "reverend", "Sgt.": "sergeant", "Capt.": "captain", "Cpt.": "captain", "Lt.": "lieutenant",
+    "Col.": "colonel", "Gen.": "general", "Gov.": "governor", "Sen.": "senator", "Rep.": "representative",
+    "Hon.": "honorable", "Jr.": "junior", "Sr.": "senior", "St.": "street",
     "Mt.": "mount", "Ft.": "fort", "Ave.": "avenue", "Blvd.": "boulevard",
     "Rd.": "road", "Inc.": "incorporated", "Ltd.": "limited", "Co.": "company", "Corp.": "corporation",
     "No.": "no", "Nos.": "numbers", "Fig.": "figure", "Vol.": "volume", "etc.": "etcetera", "vs.": "versus",
@@ -35,8 +35,9 @@ ABBREVIATIONS = {
     "Bldg.": "building", "bldg.": "building", "Univ.": "university", "Intl.": "international", "Natl.": "national",
     "govt.": "government", "Govt.": "government", "max.": "maximum", "Max.": "maximum", "Min.": "minimum",
     "avg.": "average", "Approx.": "approximately", "misc.": "miscellaneous",
-    "cf.": "compare", "Ph.D.": "p h d", "p.": "page", "fig.": "figure", "ext.": "extension", "Apt.": "apartment",
-    "Figs.": "figures", "vol.": "volume", "Ch.": "chapter", "Sec.": "section", "Eq.": "equation", "Hwy.": "highway",
+    "cf.": "compare", "ca.": "circa", "c.": "circa", "Ph.D.": "p h d", "p.": "page", "fig.": "figure",
+    "ext.": "extension", "Apt.": "apartment", "Figs.": "figures", "vol.": "volume", "Ch.": "chapter", "Sec.": "section",
+    "Eq.": "equation", "Hwy.": "highway",
     "Pkwy.": "parkway", "Ln.": "lane", "Maj.": "major", "Cpl.": "corporal", "Adm.": "admiral", "Bros.": "brothers",
     "tsp.": "teaspoons", "tbsp.": "tablespoons", "oz.": "ounces", "lb.": "pounds", "lbs.": "pounds", "hr.": "hours",
     "hrs.": "hours", "mins.": "minutes", "secs.": "seconds", "yds.": "yards", "sq.": "square", "cu.": "cubic",
@@ -46,15 +47,16 @@ DAYS_AND_MONTHS = frozenset((*WEEKDAYS, *(day.capitalize() for day in WEEKDAYS.v
 ABBREVIATIONS |= {f"{short}.": day for short, day in WEEKDAYS.items()}
 # Read without their full stop, too. "Dr" and "St" depend on the words beside them (``context``).
 _NO_STOP = (
-    "Mr Mrs Ms Prof Sgt Capt Jr Sr Mt Ave Blvd Rd Inc Ltd Corp etc vs approx dept Dept ext Apt Nos Hwy Pkwy Ln Maj Cpl "
-    "Bros Esq Pvt Cmdr Messrs Attn attn Supt Msgr Ct Cres Bldg bldg Univ Intl Natl govt Govt avg misc Approx hrs mins "
-    "secs lbs yds Tel Feb Apr Jul Aug Sep "
+    "Mr Mrs Ms Prof Sgt Capt Cpt Jr Sr Mt Ave Blvd Rd Inc Ltd Corp etc vs approx dept Dept ext Apt Nos Hwy Pkwy Ln "
+    "Maj Cpl Bros Esq Pvt Cmdr Messrs Attn attn Supt Msgr Ct Cres Bldg bldg Univ Intl Natl govt Govt avg misc Approx "
+    "hrs mins secs lbs yds Tel Feb Apr Jul Aug Sep "
     "Sept Oct Nov Dec Mon Tue Tues Wed Thu Thur Thurs Fri"
 )
 NUMBERED = {"No.": "number", "no.": "number", "No": "number", "#": "number", "Fig": "figure", "fig": "figure",
             "Figs": "figures", "figs": "figures", "Eq": "equation", "eq": "equation", "Vol": "volume", "vol": "volume",
             "p.": "page", "pp": "pages", "Rt": "route", "Rte": "route", "Ch": "chapter", "ch": "chapter",
-            "Sec": "section", "est.": "established", "Est.": "established"}  # fmt: skip
+            "Sec": "section", "sec.": "section", "est.": "established", "Est.": "established",
+            "c.": "circa", "ca.": "circa"}  # fmt: skip
 # Words after which a full stop behind dotted letters (U.S.) ends the sentence before.
 STARTERS = frozenset(
     "He She It They We I You The A An This That These Those There Then But And In On At So If When My His Her Our "
@@ -63,10 +65,10 @@ STARTERS = frozenset(
 )
 DOTTED = {"e.g.": "for example", "i.e.": "that is"}
 # These may end a sentence: with a capital after them, or nothing, their full stop is also the sentence's.
-WORDS_TOO = frozenset("no in al fig Sat Sun".split())  # abbreviations that are also words
+WORDS_TOO = frozenset("no c in al fig Sat Sun".split())  # abbreviations that are also words
 _NEVER_LAST = (
-    "Mr Mrs Ms Prof Pres Rev Sgt Capt Lt Col Gen Gov Sen Rep Hon hon Mt Ft Nos nos Fig Figs fig figs Vol vol vs Vs "
-    "approx Approx pp cf p pg ext Apt Ch Sec Eq eq Maj Cpl Adm sq cu fl Rs Tel tel Pvt Cmdr Messrs Attn attn Supt "
+    "Mr Mrs Ms Prof Pres Rev Sgt Capt Cpt Lt Col Gen Gov Sen Rep Hon hon Mt Ft Nos nos Fig Figs fig figs Vol vol vs Vs "
+    "approx Approx pp cf ca p pg ext Apt Ch Sec Eq eq Maj Cpl Adm sq cu fl Rs Tel tel Pvt Cmdr Messrs Attn attn Supt "
     "Msgr Assoc Asst v Rt Rte Est Univ Intl Natl Max Min"
 )
 MAY_END = frozenset(ABBREVIATIONS) - {f"{short}." for short in _NEVER_LAST.split()}
@@ -78,7 +80,8 @@ SYMBOLS = {
     "°": "degrees", "±": "plus or minus", "×": "times", "÷": "divided by", "µ": "micro", "²": "squared", "³": "cubed",
     "π": "pi", "√": "square root of", "‰": "per mille", "∞": "infinity", "≈": "about", "≠": "is not equal to",
     "≤": "less than or equal to",
-    "≥": "greater than or equal to", "−": "minus", "→": "to", "Ω": "ohms",
+    "≥": "greater than or equal to", "−": "minus", "→": "to", "⇒": "to", "Ω": "omega", "★": "star",
+    "✓": "check", "✔": "check", "✗": "cross", "¶": "paragraph",
     "©": "copyright", "®": "registered", "™": "trademark", ".": "dot", ":": "colon", "-": "dash", ",": "comma",
     "?": "question mark", "!": "exclamation mark", ";": "semicolon", "'": "apostrophe",
 }  # fmt: skip
@@ -101,19 +104,25 @@ CURRENCIES = {  # one, several, a hundredth, hundredths
     "₽": ("ruble", "rubles", "kopek", "kopeks"), "₺": ("lira", "lira", "kurush", "kurush"),
     "฿": ("baht", "baht", "satang", "satang"), "₪": ("shekel", "shekels", "agora", "agorot"),
     "₦": ("naira", "naira", "kobo", "kobo"), "₫": ("dong", "dong", "xu", "xu"), "₱": ("peso", "pesos", "cent", "cents"),
-    "₴": ("hryvnia", "hryvnias", "kopek", "kopeks"), "Rs.": ("rupee", "rupees", "paisa", "paise"),
+    "₴": ("hryvnia", "hryvnias", "kopek", "kopeks"), "₿": ("bitcoin", "bitcoins", "cent", "cents"),
+    "Rs.": ("rupee", "rupees", "paisa", "paise"),
 }  # fmt: skip
 _DOLLARS = {"US": "u s", "C": "canadian", "CA": "canadian", "A": "australian", "AU": "australian", "NZ": "new zealand",
             "HK": "hong kong", "S": "singapore", "NT": "taiwan", "R": "brazilian"}  # fmt: skip
-CURRENCIES |= {
-    f"{prefix}$": (f"{nation} dollar", f"{nation} dollars", "cent", "cents") for prefix, nation in _DOLLARS.items()
-} | {"R$": ("real", "reais", "centavo", "centavos")}
+CURRENCIES |= (
+    {f"{prefix}$": (f"{nation} dollar", f"{nation} dollars", "cent", "cents") for prefix, nation in _DOLLARS.items()}
+    | {
+        f"${nation}": (f"{_DOLLARS[nation]} dollar", f"{_DOLLARS[nation]} dollars", "cent", "cents")
+        for nation in ("US", "CA", "AU", "NZ", "HK")
+    }
+    | {"R$": ("real", "reais", "centavo", "centavos")}
+)
 CODES = {  # ISO 4217, read as the sign or by name
     "USD": "US$", "CAD": "C$", "AUD": "A$", "NZD": "NZ$", "HKD": "HK$", "SGD": "S$", "EUR": "€", "GBP": "£",
     "JPY": "¥", "INR": "₹", "KRW": "₩", "RUB": "₽", "TRY": "₺", "THB": "฿", "ILS": "₪", "NGN": "₦", "VND": "₫",
     "PHP": "₱", "UAH": "₴", "BRL": "R$", "CHF": "CHF", "CNY": "CNY", "RMB": "CNY", "SEK": "SEK", "NOK": "NOK",
     "DKK": "DKK", "PLN": "PLN", "MXN": "MXN", "ZAR": "ZAR", "BTC": "BTC",
-    "Rs": "₹", "Rs.": "₹",
+    "Rs": "₹", "Rs.": "₹", "kr": "kr",
 }  # fmt: skip
 CURRENCIES |= {
     "CHF": ("swiss franc", "swiss francs", "rappen", "rappen"), "CNY": ("yuan", "yuan", "fen", "fen"),
@@ -121,11 +130,12 @@ CURRENCIES |= {
     "NOK": ("norwegian krone", "norwegian kroner", "ore", "ore"),
     "DKK": ("danish krone", "danish kroner", "ore", "ore"), "PLN": ("zloty", "zlotys", "grosz", "groszy"),
     "MXN": ("mexican peso", "mexican pesos", "cent", "cents"), "ZAR": ("rand", "rand", "cent", "cents"),
-    "BTC": ("bitcoin", "bitcoins", "cent", "cents"),
+    "BTC": ("bitcoin", "bitcoins", "cent", "cents"), "kr": ("krone", "kroner", "ore", "ore"),
 }  # fmt: skip
 SCALES = frozenset(("hundred", "thousand", "million", "billion", "trillion", "lakh", "crore"))
 SCALE_LETTERS = {"k": "thousand", "K": "thousand", "m": "million", "M": "million", "mn": "million", "bn": "billion",
-                 "B": "billion", "b": "billion", "T": "trillion", "tn": "trillion"}  # fmt: skip
+                 "mln": "million", "bln": "billion", "B": "billion", "b": "billion", "T": "trillion",
+                 "tn": "trillion"}  # fmt: skip
 
 _REGULAR = {
     "km": "kilometer", "m": "meter", "cm": "centimeter", "mm": "millimeter", "µm": "micrometer", "nm": "nanometer",
@@ -136,7 +146,7 @@ _REGULAR = {
     "MB": "megabyte", "GB": "gigabyte", "TB": "terabyte", "W": "watt", "kW": "kilowatt", "MW": "megawatt",
     "kWh": "kilowatt hour", "V": "volt", "mA": "milliamp", "dB": "decibel", "ha": "hectare", "Pa": "pascal",
     "kPa": "kilopascal", "kcal": "kilocalorie", "cal": "calorie", "px": "pixel", "°": "degree", "m²": "square meter",
-    "Ω": "ohm", "kΩ": "kiloohm", "kJ": "kilojoule", "mW": "milliwatt",
+    "Ω": "ohm", "kΩ": "kilohm", "MΩ": "megohm", "kJ": "kilojoule", "mW": "milliwatt",
     "mV": "millivolt", "kV": "kilovolt", "GW": "gigawatt", "GWh": "gigawatt hour", "MWh": "megawatt hour",
     "Wh": "watt hour", "mAh": "milliamp hour", "Ah": "amp hour", "hPa": "hectopascal", "bar": "bar", "µg": "microgram",
     "mcg": "microgram", "dl": "deciliter", "dL": "deciliter", "mo": "month", "yds": "yard", "dm": "decimeter",
@@ -193,6 +203,7 @@ _CAPITAL_WORDS = (
     "why win won wow yes yet you zip zoo"
 )
 CAPITAL_WORDS = frozenset(_CAPITAL_WORDS.split())
+SOUNDS = frozenset("hm hmm hmmm mm mmm sh shh shhh psst pst brr brrr grr grrr tsk zzz nth pfft".split())  # no vowel
 SPELLED = frozenset(
     ("isbn", "issn", "iban", "html", "http", "https", "ieee", "ascap", "ymca", "ncaa", "ucla", "lapd", "aclu")
 )
@@ -248,4 +259,11 @@ DATED = frozenset("on due by until till since before after dated".split())  # 5/
 DAYS_FOLLOW = frozenset("on by until till next last every this you since each".split())  # Sat and Sun are days
 YEARS = frozenset("in since by until from year after before circa".split())  # 1066 is a year after these
 CALLED = frozenset("call dial phone ring text".split())  # 911 is read digit by digit after these
+CODED = frozenset("pin code passcode password otp".split())  # 1234 is read digit by digit after these
+COUNTED = frozenset(  # before these a number of four digits is no year
+    "people persons men women children students users visitors voters votes seats words characters pages steps "
+    "calories points copies items units times tokens lines rows files miles meters metres kilometers hours days "
+    "employees workers soldiers houses books samples patients participants members followers".split()
+)
+MINUS_FOLLOWS = frozenset("is was are were be at to of from reached hit minus equals below".split())  # it was - 5
 SCORED = frozenset("won lost win lose beat lead led drew scored score".split())  # 3 - 1 is a score after these

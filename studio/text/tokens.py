@@ -12,6 +12,7 @@ from studio.text.numbers import (
     cardinal,
     clock,
     digits,
+    duration,
     fraction,
     mixed,
     number,
@@ -52,6 +53,7 @@ _SHARED = (" percent", " degrees celsius", " degrees fahrenheit")  # said once i
 _FRACTION_OF = frozenset((16, 20, 24, 32, 64, 100))  # /16 is a fraction, /17 the day of a month
 _SHARES = re.compile(r"\d\d-\d\d")  # 50-50, 80-20
 _RATIOS = (("22", "7"), ("12", "8"), ("16", "9"), ("16", "10"), ("24", "7"), ("10", "10"), ("12", "12"))
+_DIRECTIONS = {"N": "north", "S": "south", "E": "east", "W": "west"}
 _SCREENS = ("2", "4", "5", "8")  # 4K
 
 Reader = Callable[[re.Match[str]], str | None]
@@ -187,6 +189,8 @@ def _stamp(match: re.Match[str]) -> str | None:
 def _scaled(match: re.Match[str]) -> str:
     if match[2] == "K" and match[1] in _SCREENS:
         return f"{cardinal(match[1])} k"
+    if match[2] == "K" and len(match[1]) > 3 and match[1].isdecimal():  # a name (9700K) or a temperature
+        return f"{number(match[1])} k"
     return f"{cardinal(match[1])} {SCALE_LETTERS[match[2]]}{' plus' if match[3] else ''}"
 
 
@@ -199,6 +203,26 @@ def _per(match: re.Match[str]) -> str | None:
 def _address(match: re.Match[str]) -> str:
     names = {".": "dot", ":": "colon", "/": "slash"}
     return " ".join(names.get(c) or (digits(c) if c.isdecimal() else c.lower()) for c in match[0])
+
+
+def _short_duration(match: re.Match[str]) -> str | None:
+    """1h30m, 5m30s."""
+    return duration(match[1] or "0", match[2], match[3] or "0") if match[1] or match[3] else None
+
+
+def _season(match: re.Match[str]) -> str | None:
+    """2020/21: the years by their names."""
+    follows = int(match[2]) == (int(match[1]) + 1) % 100
+    return f"{year(match[1])} {year(str(int(match[1]) + 1))}" if follows else None
+
+
+def _bearing(match: re.Match[str]) -> str:
+    """40°42'N: degrees and minutes of an arc, with the direction."""
+    parts = [f"{cardinal(match[1])} {'degree' if match[1] == '1' else 'degrees'}"]
+    for amount, name in ((match[2], "minute"), (match[3], "second")):
+        if amount:
+            parts.append(f"{cardinal(str(int(amount)))} {name}{'' if int(amount) == 1 else 's'}")
+    return " ".join([*parts, *([_DIRECTIONS[match[4]]] if match[4] else [])])
 
 
 def _until(match: re.Match[str]) -> str | None:
@@ -237,13 +261,14 @@ _RULES: list[tuple[re.Pattern[str], Reader]] = [
     (re.compile(pattern), read)
     for pattern, read in (
         (r"\+[1-9]\d{9,14}", lambda m: groups(m[0])),
+        (r"((?:19|20)\d\d)(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])", lambda m: _date(m[2], m[3], m[1])),
         (rf"{SIGN}?{NUM}", lambda m: number(m[0])),
         (
             rf"({'|'.join(map(re.escape, CODES))})\$?({NUM})({_SCALES})?",
             lambda m: money("", CODES[m[1]], m[2], m[3] or ""),
         ),
         (
-            rf"(?P<sign>{SIGN}?)(?P<cur>{CURRENCY})(?P<neg>[-−+]?)(?P<num>{NUM})(?P<scale>{_SCALES})?(?P<plus>\+?)",
+            rf"(?P<sign>{SIGN}?)(?P<cur>{CURRENCY})(?P<neg>[-−+]?)(?P<num>{NUM})(?:,-|(?P<scale>{_SCALES})?(?P<plus>\+?))",
             _prefixed,
         ),
         (rf"({SIGN}?)({NUM})({CURRENCY})", lambda m: money(m[1], m[3], m[2])),
@@ -256,6 +281,12 @@ _RULES: list[tuple[re.Pattern[str], Reader]] = [
         (rf"(?P<h>\d\d?):(?P<m>\d\d)(?::(?P<s>\d\d))?(?P<half>{_HALF})?", _time),
         (r"(\d{1,3}):(\d{1,3})", lambda m: f"{cardinal(m[1])} to {cardinal(m[2])}"),
         (r"(\d\d?)\.(\d\d)([aApP])\.?[mM]\.?", lambda m: clock(m[1], m[2], m[3])),
+        (r"(\d{1,3}(?:\.\d+)?)°(?=\d|[NSEW])(?:(\d\d?)'(?:(\d\d?)(?:''|inch)?)?)?([NSEW])?", _bearing),
+        (rf"({NUM})in", lambda m: f"{cardinal(m[1])} {'inch' if m[1] == '1' else 'inches'}"),
+        (r"(?:(\d+)h)?(\d+)m(?:in)?(?:(\d+)s)?", _short_duration),
+        (r"([A-Z]{2,4})-?((?:19|20)\d\d)", lambda m: f"{' '.join(m[1].lower())} {year(m[2])}"),
+        (r"401\(?k\)?", lambda m: "four oh one k"),
+        (r"WW(I{1,3}|[123])", lambda m: f"world war {cardinal(str(roman(m[1]) or m[1]))}"),
         (r"(\d\d?)'(\d\d?)(?:inch)?", lambda m: f"{cardinal(m[1])} feet {cardinal(m[2])} inches"),
         (r"(\d\d?)([aApP])\.?[mM]\.?", lambda m: f"{cardinal(m[1])} {m[2].lower()} m"),
         (r"(\d\d?)([/-])(\d\d?)\2(\d{4}|\d\d)", lambda m: _date(m[1], m[3], m[4])),
@@ -271,6 +302,7 @@ _RULES: list[tuple[re.Pattern[str], Reader]] = [
         (r"(\d\d?)/(\d\d?)", _date_or_fraction),
         (r"(0?[1-9]|1[0-2])/((?:19|20)\d\d)", lambda m: f"{_MONTHS[int(m[1]) - 1]} {number(m[2])}"),
         (r"((?:19|20)\d\d)-(0[1-9])", lambda m: f"{_MONTHS[int(m[2]) - 1]} {number(m[1])}"),
+        (r"((?:19|20)\d\d)/(\d\d)", _season),
         (r"(\d+)/(\d{1,9})", lambda m: fraction(m[1], m[2])),
         (r"(\d+)/(\d{1,9})(?:st|nd|rd|th)s?", lambda m: fraction(m[1], m[2], "fourth")),
         (rf"(\d*)-?([{VULGARS}])", lambda m: mixed(m[1], m[2])),
@@ -297,14 +329,14 @@ _RULES: list[tuple[re.Pattern[str], Reader]] = [
         (r"(?:mm|cm|m|km|ft|yd|mi)[²³]|(?!\w/[A-Z])[A-Za-zµ]+/[a-zA-Z]+[²³]?", lambda m: unit_name(m[0], several=True)),
         (rf"({NUM})−({NUM})", lambda m: f"{cardinal(m[1])} minus {cardinal(m[2])}"),
         (
-            rf"(?P<a>(?:(?P<cur>{CURRENCY})?{NUM})\S{{0,5}}?){_TO}(?P<b>(?:{CURRENCY})?{NUM}\S{{0,5}})",
+            rf"(?P<a>(?:(?P<cur>{CURRENCY})?{NUM})\S{{0,5}}?){_TO}'?(?P<b>(?:{CURRENCY})?{NUM}\S{{0,5}})",
             _range,
         ),
         (r"(\S*\d\S*)[-~](noon|midnight)", _until),
         (r"([Nn]oon|[Mm]idnight)[-~](\S*\d\S*)", _from),
         (rf"((?:{CURRENCY})?{NUM})-(hundred|thousand|million|billion|trillion)", _hyphened_scale),
         (r"([IVXLC]{1,7})(?:st|nd|rd|th)", lambda m: ordinal(str(roman(m[1]))) if roman(m[1]) else None),
-        (rf"({'|'.join(WEEKDAYS)})[-~]({'|'.join(WEEKDAYS)})", lambda m: f"{WEEKDAYS[m[1]]} to {WEEKDAYS[m[2]]}"),
+        (rf"({'|'.join(WEEKDAYS)})\.?[-~]({'|'.join(WEEKDAYS)})\.?", lambda m: f"{WEEKDAYS[m[1]]} to {WEEKDAYS[m[2]]}"),
         (rf"({'|'.join(map(re.escape, SHORT_FORMS))})", lambda m: SHORT_FORMS[m[1]]),
         (r"w/([a-z]{2,40})", lambda m: f"with {m[1]}"),
         (

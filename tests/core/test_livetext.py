@@ -108,11 +108,11 @@ def test_word_split_again_is_not_lost() -> None:
 
 def test_later_coordinates_are_valid_after_edits() -> None:
     desk = Desk()
-    desk.type("aa bb cc dd ")
+    desk.type("aa be co do ")
     desk.edit(0, 2, "a much longer start")
-    desk.edit(desk.live.text.index("cc"), 2, "CC")
+    desk.edit(desk.live.text.index("co"), 2, "CO")
     desk.edit(0, 1, "A")
-    assert desk.out.edited == [(0, 0, "a much longer start"), (2, 2, "CC"), (0, 0, "A")]
+    assert desk.out.edited == [(0, 0, "a much longer start"), (2, 2, "CO"), (0, 0, "A")]
 
 
 def test_words_committed_after_the_edit_are_recorded_then() -> None:

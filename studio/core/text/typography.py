@@ -10,10 +10,10 @@ WHITE = (
 )
 TOKEN = re.compile(f"[^{WHITE}]+")
 MARKS = "?!.;:,"  # final marks of spoken words, the strongest first
-CURRENCY = "$£€¥₹₩₽₺฿₪₦₫₱₴"
+CURRENCY = "$£€¥₹₩₽₺฿₪₦₫₱₴₿"
 FRACTIONS = "¼½¾⅐⅑⅒⅓⅔⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞"
 # Non-ASCII symbols that a normaliser must know.
-SYMBOLS = frozenset("¢§°‰±×÷µ²³π√∞≈≠≤≥©®™−→Ω" + CURRENCY[1:] + FRACTIONS)
+SYMBOLS = frozenset("¢§°‰±×÷µ²³π√∞≈≠≤≥©®™−→⇒Ω★✓✔✗¶" + CURRENCY[1:] + FRACTIONS)
 MUTE = frozenset("-*~")  # alone, their reading depends on the next token: a range, a product, a pause, a bullet
 PAUSE = "-"  # may be silent without being unsupported
 MAX_TOKEN_CHARS = 200
@@ -25,10 +25,10 @@ MONTHS = (
 )
 # Written with a full stop that does not end a sentence; ``studio.text`` has their readings.
 _ABBREVIATED = (
-    "Dr Mr Mrs Ms Pres Prof Rev Sgt Capt Lt Col Gen Maj Cpl Adm Gov Sen Rep Hon Jr Sr St Mt Ft Ave Blvd Rd Inc Ltd Co "
-    "Corp No no Nos nos Fig Figs figs Vol vol fig Ch Sec Eq eq p pg ext Apt Hwy Pkwy Ln Bros tsp tbsp oz lb lbs hr hrs "
-    "mins secs in ft mi yd min sec gal pt qt yr yrs wk wks Esq Pvt Cmdr Messrs Attn attn est Est Rt Rte hon Supt Msgr "
-    "v al Sat Sun Assoc Asst Ct Cres Bldg bldg Univ Intl Natl govt Govt max Max Min avg Approx misc "
+    "Dr Mr Mrs Ms Pres Prof Rev Sgt Capt Cpt ca Lt Col Gen Maj Cpl Adm Gov Sen Rep Hon Jr Sr St Mt Ft Ave Blvd Rd Inc "
+    "Ltd Co Corp No no Nos nos Fig Figs figs Vol vol fig Ch Sec Eq eq p pg ext Apt Hwy Pkwy Ln Bros tsp tbsp oz lb lbs "
+    "hr hrs mins secs in ft mi yd min sec gal pt qt yr yrs wk wks Esq Pvt Cmdr Messrs Attn attn est Est Rt Rte hon "
+    "Supt Msgr c v al Sat Sun Assoc Asst Ct Cres Bldg bldg Univ Intl Natl govt Govt max Max Min avg Approx misc "
     "yds sq cu fl Rs Tel tel Mon Tue Tues Wed Thu Thur Thurs Fri "
     "Jan Feb Mar Apr Jun Jul Aug Sep Sept Oct Nov Dec etc vs Vs approx dept Dept pp cf Ph.D"
 )
@@ -63,7 +63,8 @@ _DOTTED = re.compile(r"[A-HJ-Z]|[A-Za-z](?:\.[A-Za-z])+")
 def is_abbreviation(base: str) -> bool:
     """Whether a full stop after ``base`` belongs to it: Dr, p.m, J (but not I)."""
     tail = base.rpartition("-")[2]  # ex-C.I.A.
-    return base in ABBREVIATIONS or _DOTTED.fullmatch(tail if "." in tail else base) is not None
+    is_short = base in ABBREVIATIONS or ("." in base and tail in ABBREVIATIONS)  # Mon.-Fri
+    return is_short or _DOTTED.fullmatch(tail if "." in tail else base) is not None
 
 
 def split_mark(text: str) -> tuple[str, str]:
