@@ -49,6 +49,7 @@ _PAST = _set(
     "yesterday ago last earlier before"
 )
 _PRESENT = _set("every usually often always sometimes daily tomorrow is are do don't will now")
+_AMOUNTS = _set("prices costs rates sales numbers profits wages taxes levels temperatures speeds risks values")
 _CONJUNCTIONS = _set("and or but then if when while because so")
 _LIVE_NOUNS = _set(
     "music show shows concert concerts broadcast stream streams performance performances audience coverage tv "
@@ -87,6 +88,7 @@ _OWN: Mapping[str, Mapping[str, str]] = {
     "tear": {"DEFAULT": "tˈɪɹ", "VERB": "tˈɛɹ"},
     "invalid": {"DEFAULT": "ɪnvˈælɪd", "NOUN": "ˈɪnvəlɪd"},
     "bow": {"DEFAULT": "bˈO", "VERB": "bˈW"},
+    "bowed": {"DEFAULT": "bˈWd"},
 }
 _TITLES: Mapping[str, str] = {
     "mr": "mˈɪstəɹ", "mrs": "mˈɪsɪz", "ms": "mˈɪz", "jr": "ʤˈunjəɹ", "sr": "sˈinjəɹ", "vs": "vˈɜɹsəs",
@@ -223,6 +225,8 @@ def _verb_or_noun(c: _Context) -> str | None:
         return "ADJ" if is_attribute and before in _DETERMINERS else "NOUN"
     if before is None or before in _CONJUNCTIONS:
         return "VERB" if takes_object else None
+    if before in _AMOUNTS and following in _PLACES | {None} and c.word in ("increase", "decrease"):
+        return "VERB"
     is_plural = before.endswith("s") and not before.endswith("ss")
     if is_plural != c.word.endswith("s") and (takes_object or (is_plural and following in _PLACES)):
         return "VERB"
@@ -296,7 +300,7 @@ def _used(c: _Context) -> str | None:
 
 
 def _wind(c: _Context) -> str | None:
-    if c.before is None and c.next == "up" and c.after_next in _DETERMINERS:
+    if c.before is None and c.next in ("up", "down") and c.after_next not in _BE:
         return "VERB"
     tag = _verb_or_noun(c)
     is_path = c.next in _set("through along around up down its") and tag is None and c.before is not None
@@ -330,7 +334,13 @@ def _lead(c: _Context) -> str | None:
     if c.before in _MODALS or c.before in _PLURAL_SUBJECTS:
         return "VERB"
     is_metal = c.next in _METAL_NOUNS or (_METALS.intersection(c.clause) and c.before not in ("the", "a"))
+    is_metal = is_metal or c.before in _set("contain contains contained containing molten pure melted")
     return "METAL" if is_metal or c.before == "of" or (c.before == "as" and c.earlier == "heavy") else "NOUN"
+
+
+def _content(c: _Context) -> str | None:
+    is_pleased = c.next in ("with", "to") and c.before not in _DETERMINERS
+    return "ADJ" if is_pleased else _verb_or_noun(c)
 
 
 def _bass(c: _Context) -> str | None:
@@ -338,6 +348,8 @@ def _bass(c: _Context) -> str | None:
 
 
 def _bow(c: _Context) -> str | None:
+    if c.before is None and c.next in _set("to before down"):
+        return "VERB"
     is_bend = c.earlier in _set("took take takes taking") or _set("ship boat").intersection(c.clause)
     return "VERB" if is_bend or _verb_or_noun(c) == "VERB" else "NOUN"
 
@@ -345,7 +357,7 @@ def _bow(c: _Context) -> str | None:
 _SPECIAL = {
     "read": _read, "live": _live, "lives": _lives, "close": _close, "use": _use, "used": _used, "wind": _wind,
     "winds": _wind, "tear": _tear, "tears": _tear, "wound": _wound, "dove": _dove, "minute": _minute, "lead": _lead,
-    "bass": _bass, "bow": _bow,
+    "bass": _bass, "bow": _bow, "content": _content,
 }  # fmt: skip
 
 
