@@ -12,6 +12,7 @@ from studio.bench.options import Count, Device, Recogniser, Texts
 from studio.commands.common import RECIPE, Json, Recipe, Save, show
 from studio.commands.train_corpus import corpus_commands
 from studio.core.folders import TEXTS, VOICES
+from studio.core.ports import MAX_SEED
 from studio.core.terminal import print_json, print_line
 
 train = typer.Typer(no_args_is_help=True, help="Make a voice: speak a corpus, encode it, fit, pack.")
@@ -139,6 +140,25 @@ def pack(
     from studio.train.recipes.recipe import read_recipe
 
     print_line(pack_voice(read_recipe(recipe), state, vocoders, out, eight_bits=eight_bits))
+
+
+@net_commands.command()
+def aligner(
+    voice: Annotated[str, typer.Option(help="The voice; name:speaker for one speaker.")],
+    voices: Annotated[Path, typer.Option(help="Folder of voices.")] = VOICES,
+    texts: Annotated[Path, typer.Option(help="One text per line.")] = TEXTS / "eval.txt",
+    lines: Annotated[int, typer.Option(min=1, max=100, help="Lines that are spoken as one text.")] = 4,
+    device: Device = "auto",
+    seed: Annotated[int, typer.Option(min=0, max=MAX_SEED, help="Seed of speech and fit.")] = 0,
+    workers: Annotated[int, typer.Option(min=1, max=64, help="Processes of the aligner.")] = 2,
+) -> None:
+    """Fit the net that finds word times in the frames of a voice that has none, and add it to the voice."""
+    from studio.train.aligner import fit_aligner
+    from studio.train.distillation import lines_of
+
+    spoken = lines_of(texts)
+    joined = [" ".join(spoken[k : k + lines]) for k in range(0, len(spoken), lines)]
+    print_json(fit_aligner(voices, voice, joined, device, seed, workers))
 
 
 @train.command()

@@ -165,6 +165,15 @@ def read_card(folder: Path) -> Card:
         raise BadVoice(f"{path}: {error.what}", error.do) from error
 
 
+def has_weights_of(card: Card, meta: Mapping[str, Any]) -> bool:
+    """Whether a card's files are those that a trace was made with. A file that the trace does not know adds nothing."""
+    made_with = meta.get("checkpoint_sha256", {})
+    if not isinstance(made_with, Mapping):
+        return False
+    files = cast("Mapping[str, Any]", made_with)
+    return all(card.sha256.get(name) == digest for name, digest in files.items())
+
+
 def write_card(folder: Path, card: Card) -> None:
     text = json.dumps(card.to_dict(), indent=1, ensure_ascii=False)
     (folder / "card.json").write_text(text + "\n", encoding="utf-8")

@@ -13,6 +13,7 @@ import numpy as np
 
 from studio.core.errors import BadOption
 from studio.core.options import OptionSpec
+from studio.engine.families.common.word_alignment import WordAlignment
 
 PAPER_RATIOS = ("1:2", "1:3", "1:4", "3:6", "3:9", "3:12", "6:12", "6:18", "6:24", "12:24", "12:36", "12:48")
 WHOLE = "whole"  # the paper's non-streaming inf:inf: all the text, then all the speech
@@ -211,20 +212,24 @@ class IstLayout:
 class IstPassage:
     """State of a passage that is being read and spoken."""
 
-    def __init__(self, first_word: int, first_frame: int, options: IstOptions) -> None:
+    def __init__(
+        self, first_word: int, first_frame: int, options: IstOptions, alignment: WordAlignment | None = None
+    ) -> None:
         self.first_word, self.first_frame = first_word, first_frame
+        self.alignment = alignment  # of words with frames; None where word times are estimated by letters
         self.ratio = RATIOS.index(options.ratio)
         self.rule = InterleavingRule(Ratio.parse(options.ratio))
         self.text: list[int] = []  # tokens known so far
         self.ends: list[int] = []  # for each word, the number of tokens up to its end
         self.is_closed = False  # the last token is the closing symbol
         self.is_end = False  # closed because no more words will come
-        self.word, self.word_frame = 0, 0  # estimate of the spoken word, and where it began
+        self.word, self.word_frame = 0, 0  # the spoken word, and where it began, as far as known
 
     def copy(self) -> "IstPassage":
         """An independent copy."""
         other = shallow_copy(self)
         other.rule, other.text, other.ends = shallow_copy(self.rule), [*self.text], [*self.ends]
+        other.alignment = self.alignment and self.alignment.copy()
         return other
 
     def reopen(self, words: int) -> None:

@@ -16,6 +16,7 @@ from studio.core.events import EOS_AT, Eos, Event, Segment, WordEnd, WordStart
 from studio.core.text.typography import MAX_WORD_LETTERS
 from studio.engine.families.base import ModuleInput, RowOutput
 from studio.engine.families.common.rows import ALL_WORDS, FrameOutput, RowSetup, TextRow, estimate_word_events
+from studio.engine.families.common.word_alignment import LetterNet, WordAlignment
 from studio.engine.families.ist.policy import IstCheckpoint, IstLayout, IstOptions, IstPassage, IstSymbols
 
 FULL_STOPS = (".", "?", "!")
@@ -104,10 +105,12 @@ class IstRow(TextRow[IstOptions]):
         symbols: IstSymbols,
         encode: Callable[[str, Sequence[str]], Sequence[int]],
         prompt: IstPrompt,
+        letter_net: LetterNet | None = None,
     ) -> None:
         super().__init__(setup, IstOptions)
         self._limits, self._symbols = limits, symbols
         self._encode, self._prompt = encode, prompt
+        self._letter_net = letter_net
         self._next_word = 0  # the first word after the last passage
         self._saw_end = False  # the net was fed the text's end, and no text since
         self._passage: IstPassage | None = None
@@ -149,7 +152,7 @@ class IstRow(TextRow[IstOptions]):
     def next_input(self) -> ModuleInput | None:
         """The next chunk of text if it is complete, or another frame."""
         if self._pending is None:
-            passage = self._passage or IstPassage(self._next_word, self._frames, self._options)
+            passage = self._passage or self._new_passage()
             if passage.rule.speaks_next:
                 self._pending = ModuleInput("decode", None)
                 return self._pending
@@ -315,6 +318,10 @@ class IstRow(TextRow[IstOptions]):
 
     # ------------------------------------------------------------ speech
 
+    def _new_passage(self) -> IstPassage:
+        alignment = WordAlignment(self._letter_net) if self._letter_net else None
+        return IstPassage(self._next_word, self._frames, self._options, alignment)
+
     def _add_frame(self, passage: IstPassage, levels: np.ndarray) -> list[Event]:
         """Record a frame; returns the estimated starts and ends of words."""
         events: list[Event] = []
@@ -322,7 +329,11 @@ class IstRow(TextRow[IstOptions]):
         word = passage.first_word + passage.word
         if at == 0:
             events.append(WordStart(i=word, sample=sample, source="estimate"))
-        elif passage.word + 1 < passage.words_started and at >= passage.word_frame + self._estimate(word):
+        if passage.alignment is not None:
+            known = passage.alignment.words
+            passage.alignment.add_words(self._words[passage.first_word :][known : passage.words_started])
+            events += self._start_words(passage, passage.alignment.add(levels[0]))
+        elif at and passage.word + 1 < passage.words_started and at >= passage.word_frame + self._estimate(word):
             passage.word, passage.word_frame = passage.word + 1, at
             events.append(WordEnd(i=word, sample=sample, source="estimate"))
             events.append(WordStart(i=word + 1, sample=sample, source="estimate"))
@@ -331,9 +342,21 @@ class IstRow(TextRow[IstOptions]):
         passage.rule.spoken += 1
         return events
 
+    def _start_words(self, passage: IstPassage, starts: Sequence[tuple[int, int]]) -> list[Event]:
+        """Events of words, but the passage's first, that begin at frames of the passage."""
+        events: list[Event] = []
+        for k, frame in starts:
+            if k:
+                word, sample = passage.first_word + k, self._time_base.samples(passage.first_frame + frame)
+                events.append(WordEnd(i=word - 1, sample=sample, source="estimate"))
+                events.append(WordStart(i=word, sample=sample, source="estimate"))
+                passage.word, passage.word_frame = k, frame
+        return events
+
     def _end_passage(self, passage: IstPassage, p_eos: float, forced: bool) -> list[Event]:
-        """End a passage: its remaining frames are divided by letters among the remaining words."""
+        """End a passage: frames that no alignment gives to words are divided by letters among the remaining ones."""
         spoken = passage.rule.spoken
+        aligned = self._start_words(passage, passage.alignment.finish()) if passage.alignment else []
         left = range(passage.first_word + passage.word, passage.first_word + len(passage.ends))
         first, frames = passage.first_frame + passage.word_frame, spoken - passage.word_frame
         texts = self._words[left.start : left.stop]
@@ -341,7 +364,7 @@ class IstRow(TextRow[IstOptions]):
         self._next_word = passage.first_word + len(passage.ends)
         self._since_prompt = (self._since_prompt or 0) + spoken
         self._owes_end, self._passage, self._last = spoken, None, None
-        return [*events, Eos(segment=self._segments - 1, frame=self._frames, p=p_eos, forced=forced)]
+        return [*aligned, *events, Eos(segment=self._segments - 1, frame=self._frames, p=p_eos, forced=forced)]
 
     def _estimate(self, i: int) -> float:
         return self._limits.letter_frames * (len(self._words[i]) + 1)

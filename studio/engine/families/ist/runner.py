@@ -12,6 +12,7 @@ from torch import Tensor
 from studio.core.cards import Card
 from studio.core.errors import BadVoice
 from studio.engine.families.base import FamilyInfo, Module
+from studio.engine.families.common.letter_net import load_letter_net
 from studio.engine.families.common.rows import FrameOutput, RowSetup
 from studio.engine.families.common.runner import (
     DecodeModule,
@@ -27,6 +28,7 @@ from studio.engine.families.common.runner import (
 )
 from studio.engine.families.common.teacher_forcing import NO_LIMIT, TeacherForcedSegment, TeacherForcingInput
 from studio.engine.families.common.text_tokens import Bpe
+from studio.engine.families.common.word_alignment import LetterNet
 from studio.engine.families.ist.model import Ist, IstConfig, sinusoids
 from studio.engine.families.ist.policy import OPTION_SPECS, WHOLE
 from studio.engine.families.ist.row import IstLimits, IstPrefill, IstPrompt, IstRow
@@ -41,8 +43,8 @@ from studio.engine.tokenizers import dmel
 CAPACITY_TOKENS = 6144
 NOTES = (
     "m frames need n text tokens, so it waits inside words while text comes slowly, and no number of words says how "
-    "long. It has no word boundaries: word times are estimated by letters. After a flush it starts again, as after a "
-    "sentence."
+    "long. It has no word boundaries: a small net finds the letters in its frames; without that net, word times are "
+    "estimated by letters. After a flush it starts again, as after a sentence."
 )
 _MOST_WORDS = 60  # of a passage: fewer than an utterance commits ahead, or ``whole`` would never start
 
@@ -115,8 +117,9 @@ class IstFamily(DmelFamily[IstRow]):
         device: torch.device,
         number_format: NumberFormat = "float32",
         form: Form | None = None,
+        letter_net: LetterNet | None = None,
     ) -> None:
-        self.net, self.bpe = net.eval(), bpe
+        self.net, self.bpe, self._letter_net = net.eval(), bpe, letter_net
         self.slots = IstSlots(allocate_cache(net.decoder.config, rows, CAPACITY_TOKENS, device, form))
         if form_on(device, form) == "cuda":
             from studio.engine.families.ist.tokens import IstTokens  # Triton: on a GPU only
@@ -139,7 +142,8 @@ class IstFamily(DmelFamily[IstRow]):
         net = Ist(config)
         load_weights(net, folder, card, "ist.safetensors")
         check(card, net)
-        return IstFamily(net.to(device), bpe, rows, device, check_format(card.number_format))
+        number_format = check_format(card.number_format)
+        return IstFamily(net.to(device), bpe, rows, device, number_format, letter_net=load_letter_net(folder, card))
 
     def start_lookup(self, words: Sequence[str]) -> Future[None] | None:
         """See ``studio.engine.families.base.SupportsLookup``."""
@@ -149,7 +153,9 @@ class IstFamily(DmelFamily[IstRow]):
         limits = self._limits
         if forced and not forced.spoken:  # a trace restarts from the prompt where it did; a recording may have pauses
             limits = replace(limits, longest_word_frames=NO_LIMIT, capacity_tokens=NO_LIMIT**2)
-        return IstRow(setup, limits, self.net.config.symbols, self.bpe.encode, self._prompts[setup.speaker])
+        return IstRow(
+            setup, limits, self.net.config.symbols, self.bpe.encode, self._prompts[setup.speaker], self._letter_net
+        )
 
     def _force(self, row: IstRow, recording: TeacherForcingInput) -> Iterator[TeacherForcedSegment]:
         return IstTeacherForcing(self.net, row, recording).segments()
