@@ -7,9 +7,11 @@ lines; blanks around cells; column names in any case. ``parse_number`` reads a d
 import csv
 import io
 import re
+from array import array
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Literal, Protocol
@@ -24,6 +26,7 @@ _SEPARATORS = ",;\t|"
 _BLANK = re.compile(r"[\s,;\"\ufeff]*")
 _SEP_LINE = re.compile(r"\"?sep=([,;|\t]|\\t)\"?[,;|\t ]*(?:\r\n|\r|\n|\Z)", re.IGNORECASE)
 _NUMBER = re.compile(r"[-+]?(?:\d+[.,]?\d*|[.,]\d+)(?:[eE][-+]?\d{1,4})?", re.ASCII)
+_ROWS_AT_A_TIME = 4096
 _HEADER_BYTES = 1 << 16  # the line with the column names
 
 
@@ -32,13 +35,15 @@ class Table:
     """A table: ``columns`` are the keys of the rows (``column_key``), ``titles`` the names as written, in order.
 
     ``rows`` yields the line number and the cells of each row that is not blank, once; it raises BadFile with the line
-    where the text is no CSV or a row has more cells than columns. A cell that is missing is empty.
+    where the text is no CSV or a row has more cells than columns. A cell that is missing is empty. ``by_column`` gives
+    the same as line numbers [N] and cells [N] of each column, for many rows: equal cells share one string.
     """
 
     name: str
     columns: tuple[str, ...]
     titles: tuple[str, ...]
     rows: Iterator[tuple[int, dict[str, str]]]
+    by_column: Callable[[], tuple[Sequence[int], dict[str, list[str]]]]
 
     def need(self, *columns: str, more: Sequence[str] = ()) -> None:
         """Raise BadFile if a column is missing. ``more``: further columns, for the message."""
@@ -88,8 +93,15 @@ def read_table(
         raise BadFile(f"{name} has {len(keys):,} columns", f"at most {MAX_COLUMNS:,} are read")
     if twice := next((key for key in keys if key and keys.count(key) > 1), None):
         raise BadFile(f"{name} has two columns {twice[:80]!r}", "give each column a name of its own")
-    rows = _rows(reader, keys, _Lines(name, skipped, max_lines), strip=not exact)
-    return Table(name, tuple(k for k in keys if k), tuple(t for t, k in zip(titles, keys, strict=True) if k), rows)
+    lines = _Lines(name, skipped, max_lines, len(keys), strip=not exact)
+    named = [(key, title) for key, title in zip(keys, titles, strict=True) if key]
+    return Table(
+        name,
+        tuple(key for key, _ in named),
+        tuple(title for _, title in named),
+        _rows(reader, keys, lines),
+        partial(_by_column, reader, keys, lines),
+    )
 
 
 def column_key(title: str) -> str:
@@ -165,33 +177,81 @@ def _reader(text: str, start: int, separator: str, exact: bool) -> _Cells:
 
 @dataclass(frozen=True)
 class _Lines:
-    """The file's name, the lines before the reader's first, and the most that are read."""
+    """The file's name, the lines before the reader's first, the most that are read, and the number of columns."""
 
     name: str
     skipped: int
     most: int
+    columns: int
+    strip: bool
+
+    def cells(self, number: int, row: list[str]) -> list[str] | None:
+        """Cells [columns] of the reader's row that ends in line ``number``; None if it is blank. Raises BadFile."""
+        if number > self.most:
+            raise BadFile(f"{self.name} has more than {self.most:,} lines", "divide it")
+        cells = [cell.strip() for cell in row] if self.strip else row
+        if not any(cells):
+            return None
+        if len(cells) > self.columns:  # also empty ones: a comma without quotes may have moved the others
+            raise BadFile(
+                f"line {self.skipped + number} of {self.name} has {len(cells)} cells, its header {self.columns}",
+                "put quotes around a cell that holds a separator",
+            )
+        return cells + [""] * (self.columns - len(cells))
+
+    def no_csv(self, number: int, error: csv.Error) -> BadFile:
+        return BadFile(f"line {self.skipped + number} of {self.name} is not CSV: {error}", "save it again as CSV")
 
 
-def _rows(reader: _Cells, keys: list[str], lines: _Lines, *, strip: bool) -> Iterator[tuple[int, dict[str, str]]]:
-    count, empty, unnamed = len(keys), [""] * len(keys), "" in keys
+def _rows(reader: _Cells, keys: list[str], lines: _Lines) -> Iterator[tuple[int, dict[str, str]]]:
+    unnamed = "" in keys
     try:
         for row in reader:
-            if reader.line_num > lines.most:
-                raise BadFile(f"{lines.name} has more than {lines.most:,} lines", "divide it")
-            cells = [cell.strip() for cell in row] if strip else row
-            if not any(cells):
+            if (cells := lines.cells(reader.line_num, row)) is None:
                 continue
-            line = lines.skipped + reader.line_num
-            if len(cells) > count:  # also empty ones: a comma without quotes may have moved the others
-                raise BadFile(
-                    f"line {line} of {lines.name} has {len(cells)} cells, its header {count}",
-                    "put quotes around a cell that holds a separator",
-                )
-            cells = cells if len(cells) == count else cells + empty[len(cells) :]
-            record = dict(zip(keys, cells, strict=False))
+            record = dict(zip(keys, cells, strict=True))
             if unnamed:
                 del record[""]
-            yield line, record
+            yield lines.skipped + reader.line_num, record
     except csv.Error as error:
-        line = lines.skipped + reader.line_num
-        raise BadFile(f"line {line} of {lines.name} is not CSV: {error}", "save it again as CSV") from error
+        raise lines.no_csv(reader.line_num, error) from error
+
+
+class _Shared(dict[str, str]):
+    """One string for equal cells; without blanks around it if ``strip``."""
+
+    def __init__(self, strip: bool) -> None:
+        super().__init__()
+        self._strip = strip
+
+    def __missing__(self, cell: str) -> str:
+        text = cell.strip() if self._strip else cell
+        self[cell] = shared = self.setdefault(text, text)
+        return shared
+
+
+def _by_column(reader: _Cells, keys: list[str], lines: _Lines) -> tuple[Sequence[int], dict[str, list[str]]]:
+    """Numbers and cells as ``_rows``; many rows at a time, each column in one pass."""
+    shared = _Shared(lines.strip)
+    numbers, columns = array("q"), [list[str]() for _ in keys]
+    error: csv.Error | None = None
+    while error is None:
+        rows, ends = list[list[str]](), list[int]()
+        try:
+            for row in islice(reader, _ROWS_AT_A_TIME):
+                rows.append(row)
+                ends.append(reader.line_num)
+        except csv.Error as one:
+            error = one  # after what is wrong with the lines before it
+        if not rows and error is None:
+            break
+        is_regular = set(map(len, rows)) == {lines.columns} and ends[-1] <= lines.most
+        if not is_regular or not all(map(str.strip, next(zip(*rows, strict=True)))):
+            found = [(end, cells) for end, row in zip(ends, rows, strict=True) if (cells := lines.cells(end, row))]
+            ends, rows = [end for end, _ in found], [cells for _, cells in found]
+        numbers.extend(ends if not lines.skipped else [lines.skipped + end for end in ends])
+        for column, cells in zip(columns, zip(*rows, strict=True), strict=False):
+            column.extend(map(shared.__getitem__, cells))
+    if error is not None:
+        raise lines.no_csv(reader.line_num, error) from error
+    return numbers, {key: column for key, column in zip(keys, columns, strict=True) if key}

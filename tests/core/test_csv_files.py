@@ -1,5 +1,6 @@
 """Tables of many programs are read alike; what is no table is refused with its line."""
 
+import re
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -8,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from studio.core import csv_files
 from studio.core.csv_files import MAX_LINES, column_key, parse_number, read_table
 from studio.core.errors import BadFile
 
@@ -130,3 +132,37 @@ def test_twelve_megabytes_take_two_seconds_at_most(line: str) -> None:
     with suppress(BadFile):
         rows(data)
     assert time.process_time() - start < 4, "2 s on a machine without other load"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a,b,\n1,2,3\n 4 ,,\n,5\n\n , ,\n6\n7,8,9\n",
+        "sep=;\n\na;b\n1;2\n\n3;4\n",
+        'a,b\n1,"two\nlines"\n3,4\n',
+        "a,b\n1,2\n3,4\n5,6\n7,8,9\n",
+        'a,b\n1,2\n3,4,5\n6,"7" 8\n',
+        'a,b\n1,2\n3,4\n6,"7" 8\n',
+        "a,b\n" + "1,2\n" * 9,
+        "a\n",
+    ],
+)
+def test_a_table_by_column_is_that_of_its_rows(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.setattr(csv_files, "_ROWS_AT_A_TIME", 3)
+
+    def by_row() -> tuple[list[int], dict[str, list[str]]]:
+        table = read_table(text, "t.csv", max_lines=9)
+        rows = list(table.rows)
+        return [number for number, _ in rows], {c: [row[c] for _, row in rows] for c in table.columns}
+
+    def by_column() -> tuple[list[int], dict[str, list[str]]]:
+        numbers, cells = read_table(text, "t.csv", max_lines=9).by_column()
+        return list(numbers), cells
+
+    try:
+        expected = by_row()
+    except BadFile as error:
+        with pytest.raises(BadFile, match=re.escape(error.what)):
+            by_column()
+    else:
+        assert by_column() == expected

@@ -14,6 +14,7 @@ from sqlmodel import Session, col, select
 from studio.mos.campaign.config import CampaignConfig
 from studio.mos.campaign.names import read_tags
 from studio.mos.kinds.base import CountedAnswer
+from studio.mos.kinds.marked import codes_of, marked, sorted_codes
 from studio.mos.kinds.registry import kind_of
 from studio.mos.sessions.takes import REPLAYED, TYPED, latest_takes, script_ids
 from studio.mos.stats.agreement import ConsensusAnswers, RaterConsensus, RepeatedAnswer, consistency, rater_consensus
@@ -169,7 +170,7 @@ def consistency_tables(pairs: Sequence[RepeatedAnswer], left_out: set[str]) -> d
 
 
 _WORTH = {"a": 1.0, "b": -1.0, "tie": 0.0, "both_bad": 0.0}
-_Row = tuple[str, tuple[str, ...], str, float, bool]  # rater, key, question, value, signed
+_Row = tuple[tuple[str, ...], str, float, bool]  # key without the script, question, value, signed
 
 
 def campaign_consensus(
@@ -179,23 +180,28 @@ def campaign_consensus(
 
     ABX trials have correct answers, so they are not compared.
     """
-    rows = [row for answer in answers for row in _consensus_rows(config, answer)]
-    raters, rater = np.unique([r[0] for r in rows], return_inverse=True)
-    keys = {key: code for code, key in enumerate(dict.fromkeys(r[1] for r in rows))}
-    groups = {question: code for code, question in enumerate(dict.fromkeys(r[2] for r in rows))}
-    columns = ConsensusAnswers(
-        np.array([r[3] for r in rows], np.float64),
-        rater.astype(np.int64),
-        np.array([keys[r[1]] for r in rows], np.int64),
-        np.array([groups[r[2]] for r in rows], np.int64),
-        np.array([r[4] for r in rows], np.bool_),
+    columns = marked(answers)
+    answer, rows, row = columns.rows(lambda mark: list(_consensus_rows(config, mark)))
+    rater, raters = sorted_codes(columns.rater[answer], columns.raters)
+    key, group = (codes_of([r[of] for r in rows])[0] for of in (0, 1))
+    if config.gates.consensus_by == "stimulus":  # of a script
+        key = np.unique(key[row] * len(columns.items) + columns.item[answer], return_inverse=True)[1]
+    else:
+        key = key[row]
+    result = rater_consensus(
+        ConsensusAnswers(
+            np.array([r[2] for r in rows], np.float64)[row],
+            rater,
+            key,
+            group[row],
+            np.array([r[3] for r in rows], np.bool_)[row],
+        ),
+        np.array([name in pool for name in raters], np.bool_),
     )
-    result = rater_consensus(columns, np.array([name in pool for name in raters.tolist()], np.bool_))
-    return dict(zip(raters.tolist(), result, strict=True))
+    return dict(zip(raters, result, strict=True))
 
 
 def _consensus_rows(config: CampaignConfig, answer: CountedAnswer) -> Iterable[_Row]:
-    item = (answer.item,) if config.gates.consensus_by == "stimulus" else ()
     scales = {q.id: (q.low, q.high) for q in config.questions}
     pair = tuple(sorted(answer.systems))
     sign = 1.0 if tuple(answer.systems) == pair else -1.0  # positive favours the first by name
@@ -203,9 +209,8 @@ def _consensus_rows(config: CampaignConfig, answer: CountedAnswer) -> Iterable[_
     for (question, slot), value in answer.scores.items():
         low, high = scales[question]
         if relative:  # score of the second relative to the first
-            yield answer.rater, (question, *pair, *item), question, -sign * value / max(-low, high), True
+            yield (question, *pair), question, -sign * value / max(-low, high), True
         else:
-            share = (value - low) / (high - low)
-            yield answer.rater, (question, answer.systems[slot], *item), question, share, False
+            yield (question, answer.systems[slot]), question, (value - low) / (high - low), False
     if (outcome := answer.outcomes.get("preference")) is not None:
-        yield answer.rater, ("preference", *pair, *item), "preference", sign * _WORTH[outcome], True
+        yield ("preference", *pair), "preference", sign * _WORTH[outcome], True

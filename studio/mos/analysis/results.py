@@ -21,6 +21,7 @@ from studio.mos.analysis.usable import unusable_raters
 from studio.mos.analysis.versions import ResultsVersion, results_version
 from studio.mos.campaign.config import CampaignConfig, Margins, Question, campaign_config
 from studio.mos.kinds.base import CountedAnswer
+from studio.mos.kinds.marked import marked
 from studio.mos.kinds.registry import kind_of
 from studio.mos.kinds.tables import ratings_of
 from studio.mos.sessions import takes
@@ -198,7 +199,7 @@ def analysis(
         roles: test, reference or anchor by system.
         is_declared: whether margins and baseline were set before the test.
     """
-    kind = kind_of(config.kind)
+    kind, answers = kind_of(config.kind), marked(answers)
     tables, analysed = kind.analyse(config, answers, seed=seed), kind.analysed_answers(config, answers)
     questions = [{"id": q.id, "prompt": q.prompt, "low": q.low, "high": q.high} for q in config.questions]
     anchors = [name for name, role in roles.items() if role == "anchor"]

@@ -6,20 +6,19 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from studio.core.csv_files import parse_number
 from studio.core.errors import BadFile, BadOption
 from studio.mos.analysis.answers import MID_ANCHOR_NAME, campaign_consensus
 from studio.mos.analysis.results import analysis, consensus_rows
 from studio.mos.campaign.config import CampaignConfig, Question
 from studio.mos.import_export.answer_presets import PRESETS
-from studio.mos.import_export.answer_rows import AnswerRow, choose_preset, read_rows, widened
+from studio.mos.import_export.answer_rows import AnswerRow, AnswerRows, choose_preset, read_rows, widened
 from studio.mos.import_export.answer_shapes import AnswerTable, read_answer_table
 from studio.mos.import_export.exported_rows import exported_answers, exported_votes, is_export
 from studio.mos.kinds.base import CountedAnswer
+from studio.mos.kinds.marked import MarkedAnswers, codes_of, marked
 from studio.mos.kinds.registry import kind_of
-from studio.mos.stats.columns import Votes, votes_from_rows
+from studio.mos.stats.columns import Votes, distinct_rows, votes_from_rows
 
 _SCALES = ((1, 5), (1, 7), (0, 10), (0, 100), (-100, 100))
 _COMPARED = ((-3, 3), (-5, 5), (-10, 10), (-100, 100))
@@ -58,7 +57,7 @@ class FileAnswers:
 
     name: str
     config: CampaignConfig
-    answers: Sequence[CountedAnswer]
+    answers: MarkedAnswers
     seed: int = 0
     roles: Mapping[str, str] = field(default_factory=dict[str, str])  # of systems that are no test systems
     left_out: Mapping[str, int] = field(default_factory=dict[str, int])
@@ -67,7 +66,7 @@ class FileAnswers:
     @property
     def systems(self) -> list[str]:
         """Names of all rated systems, sorted."""
-        return sorted({name for answer in self.answers for name in answer.systems})
+        return sorted({name for mark in self.answers.marks for name in mark.systems})
 
 
 def read_answers(path: Path, options: FileOptions = FileOptions()) -> FileAnswers:
@@ -77,35 +76,39 @@ def read_answers(path: Path, options: FileOptions = FileOptions()) -> FileAnswer
         _no_mapping(options)
         export = exported_answers(table, options.campaign, options.tag, everyone=options.everyone)
         seed = export.seed if options.seed is None else options.seed
-        return FileAnswers(
-            export.name, export.config, export.answers, seed, export.roles, export.left_out, export.notes
-        )
+        answers = marked(export.answers)
+        return FileAnswers(export.name, export.config, answers, seed, export.roles, export.left_out, export.notes)
     rows, left_out, preset, shape_notes = _mapped(table, options)
     known = PRESETS[preset]
-    reference = options.reference or _named_reference(rows, known.reference)
-    if reference and not any(row.system == reference for row in rows):
+    reference = options.reference or _named_reference(rows.distinct, known.reference)
+    if reference and not any(row.system == reference for row in rows.distinct):
         raise BadOption(f"{path.name} has no system {reference!r:.80}", "name a rated system as the reference")
-    kind = options.kind or _kind_of(rows, reference)
+    first = rows.distinct[0]
+    kind = options.kind or _kind_of(first, reference)
     notes = [*_unknown_notes(rows), *_repeat_notes(rows)]
-    config, scale_notes = _config(kind, rows, replace(options, scale=options.scale or known.scale, reference=reference))
-    anchor = _mid_anchor(rows) if kind == "mushra" else None
-    shared: dict[Any, Any] = {}  # equal marks are one object: files have up to millions of answers
-    answers: list[CountedAnswer] = []
-    for number, row in enumerate(rows, start=1):
-        systems = (row.a, row.b) if row.a else (row.system,)
-        key = (row.question or config.questions[0].id, 1 if row.a else 0, row.score) if row.score is not None else None
-        answers.append(
-            CountedAnswer(
-                rater=row.rater or f"answer {number}",
-                item=row.item or f"answer {number}",
-                systems=shared.setdefault(systems, systems),
-                scores={} if key is None else shared.setdefault(key, {key[:2]: key[2]}),
-                outcomes=shared.setdefault(row.outcome, {"preference": row.outcome}) if row.outcome else {},
-                reference=reference or None,
-                mid_anchor=anchor,
-                tags=row.tags,
-            )
+    options = replace(options, scale=options.scale or known.scale, reference=reference)
+    config, scale_notes = _config(kind, rows.distinct, options)
+    anchor = _mid_anchor(rows.distinct) if kind == "mushra" else None
+    marks = [
+        CountedAnswer(
+            rater="",
+            item="",
+            systems=(row.a, row.b) if row.a else (row.system,),
+            scores={}
+            if row.score is None
+            else {(row.question or config.questions[0].id, 1 if row.a else 0): row.score},
+            outcomes={"preference": row.outcome} if row.outcome else {},
+            reference=reference or None,
+            mid_anchor=anchor,
+            tags=row.tags,
         )
+        for row in rows.distinct
+    ]
+    (rater, raters), (item, items) = (
+        codes_of([name or f"answer {number}" for number, name in enumerate(names, start=1)])
+        for names in (rows.raters, rows.items)
+    )
+    answers = MarkedAnswers(raters, items, marks, rater, item, rows.row)
     roles = {name: role for name, role in ((reference, "reference"), (anchor, "anchor")) if name}
     return FileAnswers(
         path.name, config, answers, options.seed or 0, roles, left_out, [*shape_notes, *notes, *scale_notes]
@@ -122,9 +125,11 @@ def read_votes(path: Path, options: FileOptions = FileOptions()) -> tuple[Votes,
         _no_mapping(options)
         return exported_votes(table, options.campaign, options.tag)
     rows, left_out, _, _ = _mapped(table, options)
-    if not rows[0].outcome:
+    if not rows.distinct[0].outcome:
         raise BadFile(f"{path.name} has scores, not votes", "`studio campaign scores` analyses them")
-    return votes_from_rows((r.a, r.b, r.outcome, r.rater, r.item) for r in rows), left_out
+    said = map(rows.distinct.__getitem__, rows.row.tolist())
+    votes = ((one.a, one.b, one.outcome, *names) for one, *names in zip(said, rows.raters, rows.items, strict=True))
+    return votes_from_rows(votes), left_out
 
 
 def _no_mapping(options: FileOptions) -> None:
@@ -133,7 +138,7 @@ def _no_mapping(options: FileOptions) -> None:
         raise BadOption(f"an export of the studio needs no {options_used[0]}", "leave that option out")
 
 
-def _mapped(table: AnswerTable, options: FileOptions) -> tuple[list[AnswerRow], Counter[str], str, list[str]]:
+def _mapped(table: AnswerTable, options: FileOptions) -> tuple[AnswerRows, Counter[str], str, list[str]]:
     if options.campaign:
         raise BadOption(f"{table.name} is no export of the studio, so it names no campaign", "leave --campaign out")
     table, mapped, notes = widened(table, options.preset, options.columns)
@@ -142,10 +147,10 @@ def _mapped(table: AnswerTable, options: FileOptions) -> tuple[list[AnswerRow], 
         raise BadFile(f"{table.name} has no column tags", "map it: --column tags=NAME")
     rows, left_out = read_rows(table, columns)
     if options.tag:
-        tagged = [row for row in rows if options.tag in row.tags]
+        tagged = rows.tagged(options.tag)
         left_out += Counter({f"of scripts without the tag {options.tag}": len(rows) - len(tagged)})
         rows = tagged
-    if not rows:
+    if not len(rows):
         raise BadFile(f"{table.name} has no answers on scripts with the tag {options.tag!r:.80}", "choose another tag")
     return rows, left_out, preset, notes
 
@@ -155,10 +160,10 @@ def _named_reference(rows: Sequence[AnswerRow], name: str) -> str:
     return next((row.system for row in rows if name and row.system.casefold() == name), "")
 
 
-def _kind_of(rows: Sequence[AnswerRow], reference: str) -> str:
-    if rows[0].outcome:
+def _kind_of(first: AnswerRow, reference: str) -> str:
+    if first.outcome:
         return "ab"
-    return "ccr" if rows[0].a else "mushra" if reference else "acr"
+    return "ccr" if first.a else "mushra" if reference else "acr"
 
 
 def _config(kind: str, rows: Sequence[AnswerRow], options: FileOptions) -> tuple[CampaignConfig, list[str]]:
@@ -186,25 +191,25 @@ def _scale(scores: Sequence[float], scale: tuple[int, int] | None, *, is_relativ
     return low, high, [] if scale else [guess]
 
 
-def _unknown_notes(rows: Iterable[AnswerRow]) -> list[str]:
-    first = next(iter(rows))
+def _unknown_notes(rows: AnswerRows) -> list[str]:
     return [
         f"the file names no {what}s: every answer is taken as one of its own {what}, so intervals are too narrow where "
         f"one {what} has several"
-        for what, value in (("rater", first.rater), ("script", first.item))
-        if value is None
+        for what, names in (("rater", rows.raters), ("script", rows.items))
+        if names[0] is None
     ]
 
 
-def _repeat_notes(rows: Sequence[AnswerRow]) -> list[str]:
-    if rows[0].rater is None or rows[0].item is None:
+def _repeat_notes(rows: AnswerRows) -> list[str]:
+    if rows.raters[0] is None or rows.items[0] is None:
         return []
-    judged = np.array([hash((r.rater, r.item, r.system, frozenset((r.a, r.b)), r.question)) for r in rows])
-    if not (repeats := len(rows) - len(np.unique(judged))):
+    said = [(row.system, frozenset((row.a, row.b)), row.question) for row in rows.distinct]
+    columns = codes_of(said)[0][rows.row], codes_of(rows.raters)[0], codes_of(rows.items)[0]
+    if not (repeats := len(rows) - distinct_rows(*columns)):
         return []
     return [
         f"{repeats:,} answers are further ones of a rater to the same script and "
-        f"{'pair' if rows[0].a else 'system'}, and count too: take copies out of the file"
+        f"{'pair' if rows.distinct[0].a else 'system'}, and count too: take copies out of the file"
     ]
 
 
@@ -242,7 +247,7 @@ def file_results(read: FileAnswers) -> dict[str, Any]:
     ``design``, ``gates`` and ``loudness`` are None, the funnel is empty.
     """
     config, answers = read.config, read.answers
-    raters = {a.rater for a in answers}
+    raters = set(answers.names_of()[1])
     consensus = campaign_consensus(config, answers, raters)
     return {
         "name": read.name,

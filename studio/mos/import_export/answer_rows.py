@@ -7,14 +7,18 @@ first) or a count of votes (a, b, wins_a, wins_b, ties). Exports of the studio h
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from pathlib import PurePosixPath
+
+import numpy as np
 
 from studio.core.csv_files import column_key, parse_number
 from studio.core.errors import BadFile, BadOption
 from studio.mos.import_export.answer_presets import OUTCOME_OF, PRESETS, SCORE_OF, UNKNOWN
 from studio.mos.import_export.answer_shapes import MAX_SCORE, AnswerTable, scores_of_columns
+from studio.mos.stats.columns import I8
 
 MAX_SYSTEMS = 500
 _MAX_VOTES = 5_000_000  # of a file with counts
@@ -24,10 +28,8 @@ Cells = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class AnswerRow:
-    """One answer: a score of ``system``, or a choice or score of ``a`` against ``b``; rater and item may be unknown."""
+    """What an answer says: a score of ``system``, or a choice or score of ``a`` against ``b``."""
 
-    rater: str | None
-    item: str | None
     question: str = ""
     system: str = ""
     score: float | None = None
@@ -35,6 +37,26 @@ class AnswerRow:
     b: str = ""
     outcome: str = ""
     tags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class AnswerRows:
+    """Answers [N] by columns: names of raters and scripts, which may be unknown, and indices into the distinct rows."""
+
+    raters: Sequence[str | None]
+    items: Sequence[str | None]
+    distinct: Sequence[AnswerRow]  # in order of appearance
+    row: I8
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+    def tagged(self, tag: str) -> "AnswerRows":
+        """The answers on scripts of a tag."""
+        rows = np.flatnonzero(np.array([tag in row.tags for row in self.distinct], np.bool_)[self.row])
+        used, row = np.unique(self.row[rows], return_inverse=True)
+        raters, items = ([names[one] for one in rows.tolist()] for names in (self.raters, self.items))
+        return AnswerRows(raters, items, list(map(self.distinct.__getitem__, used.tolist())), row)
 
 
 _NEEDED = {
@@ -46,6 +68,7 @@ _NEEDED = {
     "paired": ("a", "b", "outcome"),
     "winners": ("a", "b"),
 }
+_NAMES = ("rater", "item")
 _SCORED = ("system", "score")
 _OF_SCORES = ("rater", "item", "system", "score", "question", "tags", "file")
 FIELDS = (*_OF_SCORES, "a", "b", "outcome", "wins_a", "wins_b", "ties")
@@ -126,40 +149,81 @@ def _has(table: AnswerTable) -> str:
     return f"its columns are {', '.join(table.columns[:30])}"
 
 
-def read_rows(table: AnswerTable, columns: Mapping[str, str]) -> tuple[list[AnswerRow], Counter[str]]:
+def read_rows(table: AnswerTable, columns: Mapping[str, str]) -> tuple[AnswerRows, Counter[str]]:
     """Answers of a table by the columns of ``choose_preset``, and the number of lines left out by reason.
 
     Lines without a score or outcome are left out. Raises BadFile, naming the line: a name is missing or too long, or a
     score or outcome cannot be read; also if no answer is left.
     """
-    rows: list[AnswerRow] = []
+    raters: list[str | None] = []
+    items: list[str | None] = []
+    codes: list[int] = []
+    distinct: dict[AnswerRow, int] = {}
     left_out: Counter[str] = Counter()
     as_share = _shares(table, columns["outcome"]) if "outcome" in columns else {}
-    for where, line in table.lines(columns):
-        cells = {what: cell.strip() for what, cell in line.items()}
-        empty = next((what for what in ("score", "outcome") if _is_missing(what, cells)), None)
-        if empty:
-            left_out[f"without {'an' if empty == 'outcome' else 'a'} {empty}"] += 1
+    # Lines that are alike but for the rater and the script are read once, unless these depend on the path of a file.
+    apart = [what for what in _NAMES if what in columns and "file" not in columns]
+    alike = [what for what in columns if what not in apart]
+    lines = zip(*(table.cells[columns[what]] for what in alike), strict=True)
+    names = (map(str.strip, table.cells[columns[what]]) if what in apart else repeat(None) for what in _NAMES)
+    known: dict[tuple[str, ...], _Line] = {}
+    checked: set[str | None] = {None}
+    for number, (key, rater, item) in enumerate(zip(lines, *names, strict=False)):
+        if (line := known.get(key)) is None or rater not in checked or item not in checked:
+            own = {what: name for what, name in zip(_NAMES, (rater, item), strict=True) if name is not None}
+            if line is None:
+                cells = own | {what: cell.strip() for what, cell in zip(alike, key, strict=True)}
+                line = known[key] = _read_line(cells, as_share, distinct, table.where(number))
+            elif not line.missing:
+                _check_names(own, table.where(number))
+            if not line.missing:
+                checked |= {rater, item}
+        if line.missing:
+            left_out[line.missing] += 1
             continue
-        if "file" in cells:
-            cells = {**_of_file(cells.pop("file"), cells.get("system", "")), **{k: v for k, v in cells.items() if v}}
-        if not cells.keys() & {"score", "outcome", "wins_a"}:
-            cells["outcome"] = "a"  # a line names the winner and the loser
-        elif as_share:
-            cells["outcome"] = as_share[cells["outcome"]]
-        _check_names(cells, where)
-        rows += _votes(cells, where) if "wins_a" in cells else [_row(cells, where)]
-        if len(rows) > _MAX_VOTES:
+        for code in line.codes:
+            raters.append(rater or line.rater)
+            items.append(item or line.item)
+            codes.append(code)
+        if len(codes) > _MAX_VOTES:
             raise BadFile(f"{table.name} has more than {_MAX_VOTES:,} votes", "give a part of them")
-    if not rows:
+    if not codes:
         why = "; ".join(f"{count} left out: {reason}" for reason, count in left_out.items())
         raise BadFile(f"{table.name} has no answers that count ({why})", "fill the column of scores or outcomes")
-    systems = {name for row in rows for name in (row.system, row.a, row.b) if name}
+    systems = {name for row in distinct for name in (row.system, row.a, row.b) if name}
     if len(systems) > MAX_SYSTEMS:
         raise BadFile(
             f"{table.name} has {len(systems):,} systems, {MAX_SYSTEMS} are allowed", "map the column of the systems"
         )
-    return rows, left_out
+    return AnswerRows(raters, items, list(distinct), np.array(codes, np.int64)), left_out
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """What a line says: codes of its answers among the distinct ones, and who said it of what; or what it lacks."""
+
+    codes: list[int]
+    rater: str | None = None
+    item: str | None = None
+    missing: str = ""
+
+
+def _read_line(cells: Cells, as_share: Mapping[str, str], distinct: dict[AnswerRow, int], where: str) -> _Line:
+    """The answers of a line, which are added to ``distinct``. Raises BadFile."""
+    empty = next((what for what in ("score", "outcome") if _is_missing(what, cells)), None)
+    if empty:
+        return _Line([], missing=f"without {'an' if empty == 'outcome' else 'a'} {empty}")
+    if "file" in cells:
+        named = {what: cell for what, cell in cells.items() if cell and what != "file"}
+        cells = _of_file(cells["file"], cells.get("system", "")) | named
+    if not cells.keys() & {"score", "outcome", "wins_a"}:
+        cells = {**cells, "outcome": "a"}  # a line names the winner and the loser
+    elif as_share:
+        cells = {**cells, "outcome": as_share[cells["outcome"]]}
+    _check_names(cells, where)
+    rows = _votes(cells, where) if "wins_a" in cells else [_row(cells, where)]
+    codes = [distinct.setdefault(row, len(distinct)) for row in rows]
+    return _Line(codes, cells.get("rater"), cells.get("item"))
 
 
 def _is_missing(what: str, cells: Cells) -> bool:
@@ -200,8 +264,6 @@ def _row(cells: Cells, where: str) -> AnswerRow:
     if (a or b) and a == b:
         raise BadFile(f"{where} compares {a!r} with itself", "name two systems")
     return AnswerRow(
-        rater=cells.get("rater"),
-        item=cells.get("item"),
         question=cells.get("question", ""),
         system=cells.get("system", ""),
         score=_score(cells["score"], where) if "score" in cells else None,

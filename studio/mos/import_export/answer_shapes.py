@@ -79,7 +79,8 @@ def read_answer_table(path: Path) -> AnswerTable:
     else:
         read = read_table(data, path.name, max_bytes=MAX_ANSWERS_BYTES, max_lines=MAX_LINES, exact=_is_export(data))
         titles = dict(zip(read.columns, read.titles, strict=True))
-        table = _table_of(path.name, read.columns, read.rows, is_csv=True, titles=titles)
+        numbers, cells = read.by_column()
+        table = AnswerTable(path.name, cells, numbers, is_csv=True, titles=titles)
     asked = [match for column in table.columns if (match := _ASKED.fullmatch(column))]
     if any(match[2] == "_url" or f"input.{match[1]}" in table.columns for match in asked):
         table = _melted(table)

@@ -1,8 +1,7 @@
 """Tables of scores, choices and latencies as JSON values."""
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -10,8 +9,9 @@ import numpy as np
 from studio.measure.statistics import krippendorff
 from studio.mos.campaign.config import CampaignConfig, Question
 from studio.mos.kinds.base import CountedAnswer
+from studio.mos.kinds.marked import MarkedAnswers, marked, sorted_codes
 from studio.mos.stats import agreement, elo, latency, means, preference
-from studio.mos.stats.columns import Ratings, ScoreScale, Vote, Votes, ratings_from_rows, votes_from_rows
+from studio.mos.stats.columns import OUTCOMES, Ratings, ScoreScale, Vote, Votes, ratings_from_rows, votes_from_rows
 from studio.mos.stats.latency import LatencyAnswers, LatencySlope
 from studio.mos.stats.preference import AbxAnswer, CmosAnswer, abx_result, abx_results, cmos_results, order_effect
 
@@ -23,22 +23,55 @@ MATCH = "match"  # the question of an ABX trial
 
 def ratings_of(answers: Sequence[CountedAnswer], question: str, scale: ScoreScale | None = None) -> Ratings:
     """The scores of one question as columns."""
-    rows = [
-        (a.rater, a.item, a.systems[slot], float(value))
-        for a in answers
-        for (question_id, slot), value in a.scores.items()
-        if question_id == question
-    ]
-    return ratings_from_rows(rows, scale=scale)
+    columns = marked(answers)
+
+    def scores(mark: CountedAnswer) -> list[tuple[str, str, str, float]]:
+        return [
+            ("", "", mark.systems[slot], float(value))
+            for (asked, slot), value in mark.scores.items()
+            if asked == question
+        ]
+
+    answer, rows, row = columns.rows(scores)
+    distinct = ratings_from_rows(rows, scale=scale)
+    rater, raters, item, items = columns.names_of(answer)
+    return replace(
+        distinct,
+        score=distinct.score[row],
+        system=distinct.system[row],
+        rater=rater,
+        raters=raters,
+        item=item,
+        items=items,
+    )
 
 
 def votes_of(answers: Sequence[CountedAnswer]) -> Votes:
     """The choices as columns; ``a`` and ``b`` are what was shown first and second."""
-    return votes_from_rows(
-        Vote(a.systems[0], a.systems[1], a.outcomes["preference"], a.rater, a.item)
-        for a in answers
-        if "preference" in a.outcomes
+    columns = marked(answers)
+
+    def choices(mark: CountedAnswer) -> list[Vote]:
+        return [Vote(mark.systems[0], mark.systems[1], mark.outcomes["preference"])] if _has_choice(mark) else []
+
+    answer, rows, row = columns.rows(choices)
+    distinct = votes_from_rows(rows)
+    if not rows:
+        return distinct
+    rater, raters, item, items = columns.names_of(answer)
+    return replace(
+        distinct,
+        a=distinct.a[row],
+        b=distinct.b[row],
+        outcome=distinct.outcome[row],
+        rater=rater,
+        raters=raters,
+        item=item,
+        items=items,
     )
+
+
+def _has_choice(answer: CountedAnswer) -> bool:
+    return "preference" in answer.outcomes
 
 
 def score_tables(answers: Sequence[CountedAnswer], question: Question) -> dict[str, Any]:
@@ -90,7 +123,6 @@ def choice_tables(answers: Sequence[CountedAnswer], seed: int) -> dict[str, Any]
     votes = votes_of(answers)
     if not len(votes):
         return {"n": 0}
-    first = [a.outcomes["preference"] for a in answers if "preference" in a.outcomes]
     return {
         "n": len(votes),
         "names": votes.systems,
@@ -103,10 +135,10 @@ def choice_tables(answers: Sequence[CountedAnswer], seed: int) -> dict[str, Any]
         "constants": {"a0": A0, "b0": B0, "c": C},
         "tags": {
             tag: {"n": len(mine), "items": _scripts(mine), "elo": elo.elo_report(votes_of(mine), "gamma", C, A0, B0)}
-            for tag, mine in _by_tag(a for a in answers if "preference" in a.outcomes)
+            for tag, mine in _by_tag(marked(answers).having(_has_choice))
         },
         # how often each side won, whatever was on it: far from one half, the sides were not alike
-        "sides": {outcome: first.count(outcome) for outcome in ("a", "b", "tie", "both_bad")},
+        "sides": {outcome: int((votes.outcome == code).sum()) for code, outcome in enumerate(OUTCOMES)},
     }
 
 
@@ -178,7 +210,7 @@ def comparison_tables(
 ) -> dict[str, Any]:
     """CMOS of every pair, signs corrected for the order, and whether the order itself had an effect."""
     scale = ScoreScale(question.low, question.high)
-    rated = [a for a in answers if (question.id, 1) in a.scores]
+    rated = marked(answers).having(lambda mark: (question.id, 1) in mark.scores)
     if not rated:
         return {"n": 0}
 
@@ -213,17 +245,16 @@ def identity_tables(answers: Sequence[CountedAnswer]) -> dict[str, Any]:
     }
 
 
-def _by_tag(answers: Iterable[CountedAnswer]) -> list[tuple[str, list[CountedAnswer]]]:
+def _by_tag(answers: Sequence[CountedAnswer]) -> list[tuple[str, MarkedAnswers]]:
     """The answers on the scripts of each tag; a script of two tags is in both."""
-    by_tag: defaultdict[str, list[CountedAnswer]] = defaultdict(list)
-    for answer in answers:
-        for tag in answer.tags:
-            by_tag[tag].append(answer)
-    return sorted(by_tag.items())
+    columns = marked(answers)
+    answer, tags, row = columns.rows(lambda mark: mark.tags)
+    tag, names = sorted_codes(row, tags)
+    return [(name, columns.where(answer[tag == code])) for code, name in enumerate(names)]
 
 
 def _scripts(answers: Sequence[CountedAnswer]) -> int:
-    return len({a.item for a in answers})
+    return len(marked(answers).names_of()[3])
 
 
 def _as_dicts(rows: Mapping[str, Any]) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from studio.mos.stats.bradley_terry import (
     undecided,
 )
 from studio.mos.stats.clusters import largest_share, unequal_note
-from studio.mos.stats.columns import BOTH_BAD, F8, TIE, Votes
+from studio.mos.stats.columns import BOTH_BAD, F8, TIE, Votes, distinct, distinct_rows
 from studio.mos.stats.elo_intervals import clustered_intervals, posterior_intervals
 from studio.mos.stats.interval import Clusters, count_distinct, finite_or_none, small_sample_note, tail_probabilities
 from studio.mos.stats.means import holm
@@ -201,8 +201,8 @@ def elo_report(
         "method": method,
         "interval": spread.label,
         "votes": len(votes),
-        "raters": None if votes.rater is None else len(np.unique(votes.rater)),
-        "items": None if votes.item is None else len(np.unique(votes.item)),
+        "raters": None if votes.rater is None else len(distinct(votes.rater)),
+        "items": None if votes.item is None else len(distinct(votes.item)),
         "undecided": {name: float((votes.outcome == code).mean()) if len(votes) else 0.0 for name, code in _UNDECIDED},
         "wins": fitted.wins.tolist(),
         "p_better": [[finite_or_none(p) for p in row] for row in _better(votes, elo, spread, unbounded)],
@@ -320,8 +320,7 @@ def _identical_rows(votes: Votes) -> str | None:
     """
     if votes.rater is None or votes.item is None or count_distinct(votes.item) < 2:
         return None
-    rows = np.column_stack([votes.rater, votes.item, votes.a, votes.b, votes.outcome.astype(np.int64)])
-    repeated = len(rows) - len(np.unique(rows, axis=0))
+    repeated = len(votes) - distinct_rows(votes.rater, votes.item, votes.a, votes.b, votes.outcome.astype(np.int64))
     if not repeated:
         return None
     are = "row is" if repeated == 1 else "rows are"

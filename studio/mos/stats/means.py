@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal, Protocol, TypeVar
 import numpy as np
 
 from studio.core.errors import BadOption
-from studio.mos.stats.columns import F8, I8, Mask, Ratings
+from studio.mos.stats.columns import F8, I8, Mask, Ratings, distinct
 from studio.mos.stats.interval import (
     Clusters,
     Interval,
@@ -121,8 +121,13 @@ def pairwise_differences(ratings: Ratings, clusters: Clusters = "two_way") -> li
     rows = {name: order[starts[code] : starts[code + 1]] for code, name in enumerate(ratings.systems)}
     pairs = combinations([name for name in ratings.systems if len(rows[name])], 2)
     return with_holm(
-        [difference(ratings.where(np.union1d(rows[a], rows[b])), a, b, clusters) for a, b in pairs]
+        [difference(ratings.where(_merged(rows[a], rows[b])), a, b, clusters) for a, b in pairs]
     )  # few rows at a time: there may be 100,000 pairs
+
+
+def _merged(one: I8, other: I8) -> I8:
+    """Two sorted columns as one. A stable sort merges them; ``np.union1d`` takes ten times as long."""
+    return np.sort(np.concatenate((one, other)), kind="stable")
 
 
 def difference(ratings: Ratings, a: str, b: str, clusters: Clusters = "two_way") -> Difference:
@@ -136,8 +141,8 @@ def difference(ratings: Ratings, a: str, b: str, clusters: Clusters = "two_way")
     for name, rows in ((a, one), (b, other)):
         if not rows.any():
             raise BadOption(f"system {name!r} has no ratings", "choose systems that were rated")
-    scripts = len(np.unique(ratings.item[one | other]))
-    common = np.intersect1d(ratings.item[one], ratings.item[other])
+    scripts = len(distinct(ratings.item[one | other]))
+    common = np.intersect1d(distinct(ratings.item[one]), distinct(ratings.item[other]), assume_unique=True)
     if not len(common):
         mean, n = float(ratings.score[one].mean() - ratings.score[other].mean()), int((one | other).sum())
         raters = count_distinct(ratings.rater[one | other])
@@ -252,7 +257,7 @@ def quartiles(ratings: Ratings) -> dict[str, Quartiles]:
 def _shares(scored: Ratings, wrong: Mask, ratings: Ratings) -> Shares:
     """Share of wrong answers of every rater in ``ratings``."""
     count, bad = (np.bincount(scored.rater, of, len(ratings.raters)) for of in (None, wrong))
-    present = np.unique(ratings.rater)
+    present = distinct(ratings.rater)
     return {ratings.raters[r]: float(bad[r] / count[r]) if count[r] else None for r in present}
 
 

@@ -24,7 +24,7 @@ import scipy
 
 from studio.core.errors import BadOption
 from studio.mos.stats.clusters import degrees_of_freedom, effective_clusters
-from studio.mos.stats.columns import F8, I8, Ratings, ScoreScale
+from studio.mos.stats.columns import F8, I8, Ratings, ScoreScale, distinct
 from studio.mos.stats.interval import Interval, count_distinct, logistic, logit, t_cdf, t_quantile
 from studio.mos.stats.means import Difference, with_holm
 from studio.mos.stats.ordinal_likelihood import OrdinalLikelihood
@@ -170,7 +170,7 @@ def ordinal_model(ratings: Ratings, terms: Sequence[Term] = TERMS, prior: bool =
         terms: random effects; a single system has neither taste nor favour.
         prior: False for plain maximum likelihood as in R's ``ordinal::clmm``, which may diverge for small tests.
     """
-    used = np.unique(ratings.system)
+    used = distinct(ratings.system)
     system = np.searchsorted(used, ratings.system).astype(np.int64)
     levels, answer = np.unique(ratings.score, return_inverse=True)
     groupings = _groupings(ratings, system, len(used), terms)

@@ -15,7 +15,7 @@ import numpy as np
 
 from studio.core.errors import BadOption
 from studio.mos.stats.bradley_terry import ELO_PER_E, fit, points
-from studio.mos.stats.columns import BOTH_BAD, F8, I8, Ratings, Votes
+from studio.mos.stats.columns import BOTH_BAD, F8, I8, Ratings, Votes, distinct
 from studio.mos.stats.interval import count_distinct, gamma_inverse
 from studio.mos.stats.planner import ASSURANCE, RatingPopulation, VotePopulation, draw_votes
 
@@ -32,7 +32,7 @@ def rating_population(ratings: Ratings) -> RatingPopulation:
     Raises BadOption: fewer than three raters or scripts.
     """
     _check_size(ratings.rater, ratings.item)
-    used = np.unique(ratings.system)
+    used = distinct(ratings.system)
     means = np.array([ratings.score[ratings.system == s].mean() for s in used])
     system = np.searchsorted(used, ratings.system)
     residual = ratings.score - means[system]

@@ -43,9 +43,13 @@ class Preference:
 
 def pairwise_preferences(votes: Votes, method: ShareMethod = "two_way") -> list[Preference]:
     """``preference`` of every compared pair, in the order of ``votes.systems``, with Holm-corrected p values."""
-    names, pairs = votes.systems, zip(votes.a.tolist(), votes.b.tolist(), strict=True)
-    met: set[tuple[int, int]] = {(min(p), max(p)) for p in pairs}
-    return with_holm([preference(votes, names[i], names[j], method) for i, j in sorted(met)])
+    first, second, names = np.minimum(votes.a, votes.b), np.maximum(votes.a, votes.b), votes.systems
+    order = np.lexsort((second, first))  # few rows at a time: there may be 100,000 pairs
+    changes = (np.diff(first[order]) != 0) | (np.diff(second[order]) != 0)
+    pairs = [rows for rows in np.split(order, np.flatnonzero(changes) + 1) if len(rows)]
+    return with_holm(
+        [preference(votes.where(rows), names[first[rows[0]]], names[second[rows[0]]], method) for rows in pairs]
+    )
 
 
 def preference(votes: Votes, a: str, b: str, method: ShareMethod = "two_way", level: float = 0.95) -> Preference:

@@ -18,7 +18,7 @@ import numpy as np
 import scipy
 
 from studio.core.errors import BadOption
-from studio.mos.stats.columns import F8, Ratings
+from studio.mos.stats.columns import F8, Ratings, distinct
 from studio.mos.stats.means import with_holm
 
 Block = Literal["rater", "item"]
@@ -104,7 +104,7 @@ def _block_means(ratings: Ratings, systems: list[str], block: Block) -> tuple[F8
     blocks, of = np.unique(mine[whole], return_inverse=True)
     score = total[whole] / number[whole]
     means = np.column_stack([np.bincount(of, column) for column in score.T]) / np.bincount(of)[:, None]
-    return means, len(np.unique(mine)) - len(blocks)
+    return means, len(distinct(mine)) - len(blocks)
 
 
 def _friedman(means: F8) -> Friedman | None:

@@ -21,7 +21,7 @@ import numpy as np
 import scipy
 
 from studio.core.errors import BadOption
-from studio.mos.stats.columns import F8, I8, Ratings
+from studio.mos.stats.columns import F8, I8, Ratings, distinct
 from studio.mos.stats.interval import Interval, clustered_interval
 
 _MAX_STEPS = 1000
@@ -101,7 +101,7 @@ def subject_bias(ratings: Ratings) -> SubjectBias:
     ]
     systems = {
         usable.systems[code]: _system(usable, code, keys // width, psi, stimulus, share, unbiased)
-        for code in np.unique(usable.system).tolist()
+        for code in distinct(usable.system).tolist()
     }
     stimuli.sort(key=lambda one: (one.system, one.item))
     return SubjectBias(systems, stimuli, raters, left_out, is_shrunk)

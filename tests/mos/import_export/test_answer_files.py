@@ -2,6 +2,7 @@
 
 import csv
 import json
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from studio.mos.campaign.config import Gates
 from studio.mos.import_export.answer_files import FileOptions, file_results, parse_scale, read_answers, read_votes
 from studio.mos.import_export.export import write_export
 from studio.mos.kinds.base import CountedAnswer
+from studio.mos.kinds.marked import marked
 from studio.mos.report.tables import latex, markdown
 from studio.mos.stats.columns import BOTH_BAD, TIE, A, B
 from studio.mos.stats.elo import elo_report
@@ -295,3 +297,41 @@ def test_elo_of_an_old_export_without_kind_and_seed(world: World, tmp_path: Path
         csv.writer(file).writerows([row[k] for k in keep] for row in rows)
     found = read_answers(path)
     assert found.config.kind == "ab" and found.seed == 0 and "older studio" in found.notes[0]
+
+
+def lines_of(number: int, line: str) -> str:
+    """Lines of answers by seven raters on five scripts; ``line`` has fields {n}, {two}, {three} and {score}."""
+    names = (f"r{n % 7},s{n % 5}," for n in range(number))
+    return "".join(
+        name + line.format(n=n, two=n % 2, three=n % 3, score=n % 4 + 1) + "\n" for n, name in enumerate(names)
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "rater,item,system,score,tags\n" + lines_of(90, "x{three},{score},t{two}"),
+        "rater,item,a,b,winner,tags\n" + lines_of(90, "x,y{three},x,t{two}") + lines_of(30, "x,y1,tie,t1"),
+        "rater,item,a,b,score\n" + lines_of(90, "x,y{two},{score}") + lines_of(20, "y1,x,-2"),
+        "session_uuid,trial_id,rating_stimulus,rating_score\n"
+        + lines_of(50, "reference,9{score}")
+        + lines_of(50, "x{two},6{score}"),
+    ],
+)
+def test_answers_that_share_marks_are_analysed_as_answers_one_by_one(tmp_path: Path, text: str) -> None:
+    found = read_answers(written(tmp_path / "v.csv", text))
+    one_by_one = marked(list(found.answers))
+    assert len(found.answers.marks) < len(one_by_one.marks) == len(found.answers)
+    assert file_results(found) == file_results(replace(found, answers=one_by_one))
+
+
+@pytest.mark.parametrize("head", ["rater,item,system,score", "rater,item,a,b,outcome"])
+def test_twelve_megabytes_of_answers_take_two_seconds_at_most(tmp_path: Path, head: str) -> None:
+    score, vote = "P{:05},sentence_{},sys{},{}", "P{:05},sentence_{},sys{},tie{},tie"
+    line = score if "score" in head else vote
+    text = "\n".join([head, *(line.format(n % 5000, n % 200, n % 8, n * 7 % 5 + 1) for n in range(450_000))])
+    file_results(read_answers(written(tmp_path / "few.csv", text[:9000].rsplit("\n", 1)[0])))  # imports modules
+    path = written(tmp_path / "many.csv", text)
+    start = time.process_time()
+    file_results(read_answers(path))
+    assert time.process_time() - start < 5, "2 s on a machine without other load"

@@ -10,6 +10,7 @@ from studio.mos.stats.columns import (
     ScoreScale,
     Vote,
     Votes,
+    distinct_rows,
     ratings_from_rows,
     votes_from_rows,
 )
@@ -74,3 +75,10 @@ def test_votes_keep_their_scripts():
 def test_long_scale_has_steps_of_a_twentieth():
     assert (ScoreScale(1, 5).step, ScoreScale(-3, 3).step, ScoreScale(0, 100).step) == (1.0, 1.0, 5.0)
     assert ScoreScale(1, 5).difference_scale == ScoreScale(-4, 4)
+
+
+def test_distinct_rows_are_counted_where_their_keys_exceed_64_bits():
+    huge = np.array([0, 1 << 40, 1 << 40, (1 << 40) + 1])
+    few = np.array([0, 1, 1, 1])
+    assert distinct_rows(huge, huge, few, huge) == 3
+    assert distinct_rows(few) == 2 and distinct_rows(few[:0], few[:0]) == 0
