@@ -19,7 +19,8 @@ from studio.core.errors import BadFile, BadOption
 FORMAT, SCHEMA = "studio-backup", 1
 MANIFEST = "backup.json"
 DATABASE = "studio.sqlite"
-SETTINGS = "settings.toml"
+# files that the server may read outside its data folder; the page's lexicon is lexicon.txt
+SETTINGS, SYSTEMS, LEXICON = "settings.toml", "systems.toml", "given-lexicon.txt"
 MAX_MANIFEST_BYTES = 256_000_000
 _CHUNK = 1 << 20
 _STORED = (".wav", ".flac", ".trace")  # hardly compressible

@@ -11,17 +11,17 @@ The order of copying includes everything acknowledged before:
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from io import BytesIO
 from pathlib import Path
+from types import MappingProxyType
 
 import studio
 from studio.backup.containers import (
     DATABASE,
     MANIFEST,
-    SETTINGS,
     BackupFile,
     BackupManifest,
     Container,
@@ -32,10 +32,11 @@ from studio.backup.containers import (
 from studio.backup.database import counts, named_files, snapshot, sqlite_file, tables_size
 from studio.core.durable import PART, is_part
 from studio.core.errors import BadFile, NotStored, bad_file
-from studio.core.files import MAX_SETTINGS_BYTES, read_bounded
+from studio.core.files import read_bounded
 from studio.core.folders import real_path
 from studio.library.annotations import read_journal
 
+_MAX_OUTSIDE_BYTES = 16 << 20  # of settings, systems and lexicon
 _MAX_SNAPSHOTS = 3  # of the database, while files that it refers to are missing
 # takes/: unfinished utterances of live trials; .staging/: downloads of voices
 _EXCLUDED = ("library/index.sqlite", "library/lock", "takes/", "voices/.staging/")
@@ -44,17 +45,21 @@ Progress = Callable[[int, int], None]
 
 
 def create_backup(
-    data: Path, database: str, target: Path, settings: Path | None = None, progress: Progress = lambda done, of: None
+    data: Path,
+    database: str,
+    target: Path,
+    outside: Mapping[str, Path] = MappingProxyType({}),
+    progress: Progress = lambda done, of: None,
 ) -> BackupManifest:
     """Back up a data folder into a new folder, or into a file whose name ends in ``.zip``.
 
     Args:
         database: its address; empty for ``studio.sqlite`` in the data folder, if it exists.
-        settings: the server's settings file.
+        outside: files outside the data folder by their name in the backup, where they replace those of the data folder.
         progress: called with the number of bytes copied, and the approximate total.
 
     Raises:
-        BadFile: the data folder, the database or the settings cannot be read, or a file has an invalid name.
+        BadFile: the data folder, the database or a file outside cannot be read, or a file has an invalid name.
         BadOption: the target exists, or the database's address is invalid.
         NotStored: the disk refused it; the incomplete backup is deleted.
     """
@@ -76,7 +81,7 @@ def create_backup(
         beside_target = {"prefix": f"{target.name}.", "suffix": PART, "dir": target.absolute().parent}
         with create_container(target) as container, tempfile.TemporaryDirectory(**beside_target) as temporary:
             backup = _Backup(data, Path(temporary), container, lambda done: progress(done, size))
-            return backup.run(database, file, settings)
+            return backup.run(database, file, outside)
     except OSError as error:
         raise NotStored(
             f"the backup cannot be made: {error_reason(error)}", "make room, check permissions, or give another place"
@@ -137,11 +142,11 @@ class _Backup:
         self._files: dict[str, BackupFile] = {}
         self._done = 0
 
-    def run(self, database: str, file: Path | None, settings: Path | None) -> BackupManifest:
+    def run(self, database: str, file: Path | None, outside: Mapping[str, Path]) -> BackupManifest:
         """Copy everything, the manifest last."""
         kind, copy, missing, row_counts = "", self._temporary / DATABASE, set[str](), dict[str, int]()
-        if settings is not None:  # in place of one in the data folder
-            self._files[SETTINGS] = self._container.add(SETTINGS, BytesIO(_settings(settings)), self._count)
+        for name, path in outside.items():
+            self._files[name] = self._container.add(name, BytesIO(_outside(path)), self._count)
         self._copy_files(file, "uploads/")
         for _ in range(_MAX_SNAPSHOTS):
             if database:
@@ -186,9 +191,9 @@ class _Backup:
         self._progress(self._done)
 
 
-def _settings(file: Path) -> bytes:
-    with bad_file(f"the settings {file} cannot be read", "give the server's TOML file"):
-        return read_bounded(file, MAX_SETTINGS_BYTES)
+def _outside(file: Path) -> bytes:
+    with bad_file(f"{file} cannot be read", "give the file that the server uses"):
+        return read_bounded(file, _MAX_OUTSIDE_BYTES)
 
 
 def _file_counts(files: dict[str, BackupFile]) -> dict[str, int]:

@@ -77,8 +77,14 @@ def test_backup_under_load_holds_all_acknowledged_data(site: Site, tmp_path: Pat
         listening.access.check_owner(site.token)
 
 
-def test_commands_report_what_they_did(site: Site, tmp_path: Path) -> None:
-    (tmp_path / "server.toml").write_text("[serve]\nport = 7000\n")
+def test_commands_report_what_they_did(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Systems, settings and lexicon are saved although they lie outside the data folder."""
+    words = tmp_path / "words.txt"
+    words.write_text("kettle /kEtl/\n")
+    settings = f'[serve]\nport = 7000\nlexicon = "{words}"\n'
+    (tmp_path / "server.toml").write_text(settings)
+    (tmp_path / "mine.toml").write_text('[systems.espeak]\nkind = "command"\ncommand = "espeak-ng --stdout"\n')
+    monkeypatch.setenv("STUDIO_SYSTEMS", str(tmp_path / "mine.toml"))
 
     def run(*arguments: object, status: int = 0) -> str:
         done = CliRunner().invoke(cli, [str(one) for one in arguments])
@@ -90,8 +96,17 @@ def test_commands_report_what_they_did(site: Site, tmp_path: Path) -> None:
     assert "2 campaigns, 3 answers, 8 clips, 4 utterances, 1 journals" in said and f"studio restore {target}" in said
     assert "is whole: 2 campaigns, 3 answers" in run("restore", target, "--check")
     said = run("restore", target, "--data", data)
-    assert "4 utterances" in said and "settings.toml" in said
-    assert (data / "settings.toml").read_text() == "[serve]\nport = 7000\n"
+    assert "4 utterances" in said
+    for name, use in (
+        ("settings.toml", "--settings"),
+        ("systems.toml", "STUDIO_SYSTEMS"),
+        ("given-lexicon.txt", "--lexicon"),
+    ):
+        assert f"{data / name}: " in said and use in said
+    assert (data / "settings.toml").read_text() == settings
+    assert (data / "systems.toml").read_text() == (tmp_path / "mine.toml").read_text()
+    assert (data / "given-lexicon.txt").read_text() == words.read_text()
+    assert "given with --settings or --lexicon is not in it" in run("backup", tmp_path / "plain", "--data", site.data)
     assert found_in(data) >= site.saved
     for arguments in (["backup", target, "--data", site.data], ["restore", target, "--data", data]):
         assert isinstance(CliRunner().invoke(cli, [str(one) for one in arguments]).exception, BadOption)

@@ -42,7 +42,7 @@ def test_every_saved_file_can_be_restored(site: Site, tmp_path: Path, name: str)
     (site.data / MANIFEST).write_text("{}")  # as after unpacking a backup by hand
     DraftSounds(site.listening).store("d", "clara:m?m=2", "item.wav", recording(2, frames=22))
     (tmp_path / "other.toml").write_text("[serve]\nport = 2\n")
-    create_backup(site.data, "", tmp_path / name, tmp_path / "other.toml")
+    create_backup(site.data, "", tmp_path / name, {"settings.toml": tmp_path / "other.toml"})
     restore_backup(tmp_path / name, tmp_path / "restored")
     assert found_in(tmp_path / "restored") >= site.saved
     assert (tmp_path / "restored/uploads/d/clara:m?m=2/item.wav").read_bytes() == recording(2, frames=22)
