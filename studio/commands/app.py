@@ -16,6 +16,7 @@ from studio.core.terminal import print_line
 
 if TYPE_CHECKING:
     from studio.mos.service import ListeningTests
+    from studio.serve.settings import ServeSettings
 
 
 @paused_collections()  # until the server runs
@@ -44,7 +45,10 @@ def app(
     ] = None,
     threads: Threads = 1,
     demo: Annotated[
-        bool, typer.Option("--demo/--no-demo", help="Add the demo listening test.", envvar="STUDIO_DEMO")
+        bool,
+        typer.Option(
+            "--demo/--no-demo", help="Add the demo listening test; on loopback, its arena, too.", envvar="STUDIO_DEMO"
+        ),
     ] = True,
     replicas: Annotated[
         int,
@@ -109,24 +113,33 @@ def app(
     )
     if replicas:
         with opened(database, data) as listening:  # creates the database, before several processes open it
-            _add_demo(listening, demo, wait=True)
+            _add_demo(listening, demo, chosen, wait=True)
         print_line(f"Starting {counted(replicas, 'replica')}; each loads the voices, which may take a minute", err=True)
         run_replicas(hosting, replicas, bound, on_start)
         return
     with opened_app(hosting) as (mounted, listening):
         tell_token(listening)
-        _add_demo(listening, demo)
+        _add_demo(listening, demo, chosen)
         run(mounted, chosen, bound, on_start, on_stopped=listening.close)
 
 
-def _add_demo(listening: "ListeningTests", is_wanted: bool, *, wait: bool = False) -> None:
-    """Add the demo listening test in the background, without delaying the page."""
+def _add_demo(listening: "ListeningTests", is_wanted: bool, settings: "ServeSettings", *, wait: bool = False) -> None:
+    """Add the demo listening test in the background, without delaying the page.
+
+    An arena stores what visitors type, so one is opened only where they are this machine's users.
+    """
     import threading
 
     from studio.mos.stimuli.demo import add_demo_quietly
 
     if is_wanted and DEMO.is_dir():
-        thread = threading.Thread(target=add_demo_quietly, args=(listening, DEMO), name="demo", daemon=True)
+        thread = threading.Thread(
+            target=add_demo_quietly,
+            args=(listening, DEMO),
+            kwargs={"with_arena": settings.is_local},
+            name="demo",
+            daemon=True,
+        )
         thread.start()
         if wait:
             thread.join()

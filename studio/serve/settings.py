@@ -12,6 +12,7 @@ from pydantic import BeforeValidator, Field, ModelWrapValidatorHandler, TypeAdap
 from pydantic.dataclasses import dataclass
 
 from studio.chat.endpoint import SYSTEM_PROMPT, ChatEndpoint
+from studio.core.addresses import is_loopback
 from studio.core.errors import BadFile, BadOption
 from studio.core.files import read_toml
 from studio.core.folders import DEFAULT_TRACES
@@ -123,6 +124,11 @@ class ServeSettings:
                 ) from error
         if self.credit_ms > self.credit_cap_ms:
             raise BadOption(f"credit_ms = {self.credit_ms} is above credit_cap_ms = {self.credit_cap_ms}", "lower it")
+
+    @property
+    def is_local(self) -> bool:
+        """Whether this machine's users alone reach the server: on loopback, without names or proxies for others."""
+        return is_loopback(self.host) and not (self.allowed_hosts or self.proxies)
 
     def chat_endpoint(self) -> ChatEndpoint | None:
         """The language model; None without one. Raises BadOption."""

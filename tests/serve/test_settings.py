@@ -1,6 +1,7 @@
 """Settings are strict: an unknown key is an error that lists the known ones."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -75,3 +76,17 @@ def test_a_language_model_is_an_address_with_a_name(tmp_path: Path) -> None:
     for url, model in (("127.0.0.1:1", "parrot"), ("http://127.0.0.1:1", "")):
         with pytest.raises(BadOption):
             ServeSettings(llm_url=url, llm_model=model).chat_endpoint()
+
+
+@pytest.mark.parametrize(
+    ("given", "is_local"),
+    [
+        ({}, True),
+        ({"host": "::1"}, True),
+        ({"host": "0.0.0.0"}, False),
+        ({"allowed_hosts": ("tts.example.org",)}, False),
+        ({"proxies": ("127.0.0.1",)}, False),
+    ],
+)
+def test_server_is_local_where_no_other_machine_reaches_it(given: dict[str, Any], is_local: bool) -> None:
+    assert ServeSettings(**given).is_local == is_local

@@ -14,7 +14,7 @@ from studio.core.plurals import counted
 from studio.mos.store.tables import System
 
 TEACHER = "teacher"
-_OWN = ("voice", "speaker", "seed", "temperature")
+_OWN = ("voice", "speaker", "seed", "temperature", "sha256")  # no options; the last is of the weights that spoke
 _SPEC = re.compile(r"(?:(?P<voice>[^:?]*):)?(?P<speaker>[^:?]*)(?:\?(?P<options>.*))?")
 
 

@@ -41,7 +41,8 @@ def add_demo(listening: ListeningTests, folder: Path) -> bool:
 def add_arena(listening: ListeningTests, folder: Path) -> bool:
     """Create and open an arena of the demo's voices; False if this database has had it before.
 
-    Only on request, never at server start, because typed texts are stored. Raises BadFile: the folder is incomplete.
+    On request, or at the start of a server that no other machine reaches, because typed texts are stored. Raises
+    BadFile: the folder is incomplete.
     """
 
     def load() -> tuple[CampaignConfig, StimulusManifest]:
@@ -68,10 +69,12 @@ def _add(listening: ListeningTests, wanted: str, load: Callable[[], tuple[Campai
     return True
 
 
-def add_demo_quietly(listening: ListeningTests, folder: Path) -> None:
-    """``add_demo`` at server start: errors are logged and ignored."""
+def add_demo_quietly(listening: ListeningTests, folder: Path, *, with_arena: bool = False) -> None:
+    """``add_demo``, and ``add_arena`` if wanted, at server start: errors are logged and ignored."""
     try:
         add_demo(listening, folder)
+        if with_arena:
+            add_arena(listening, folder)
     except (StudioError, OSError) as error:
         log.warning("the demo was left out: %s", error)
 

@@ -74,7 +74,7 @@ class NewestArena:
 
 
 def _none_open() -> BadFile:
-    return BadFile("no arena is open", "ask the people who run this studio")
+    return BadFile("no arena is open", "the owner can open one on the page Listening tests")
 
 
 def _ladder_page(listening: ListeningTests) -> bytes | None:

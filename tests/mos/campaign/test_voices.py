@@ -8,7 +8,7 @@ from tones import tone_card
 
 from studio.core.cards import Card
 from studio.core.options import OptionSpec
-from studio.mos.campaign.voices import parse_voice_spec, system_titles
+from studio.mos.campaign.voices import parse_voice_spec, system_titles, system_voice
 from studio.mos.store.tables import System
 
 OPTIONS = (
@@ -37,6 +37,13 @@ def test_settings_are_shown_where_they_differ_from_the_voice() -> None:
     assert titles("clara?m=3", "miles?n=1") == ["Clara", "Miles"]
     assert titles("clara?scheme=S2", "clara") == ["Clara, scheme S2", "Clara, scheme S1"]
     assert titles("clara?seed=4", "clara") == ["Clara, seed 4", "Clara, seed 0"]
+
+
+def test_weights_of_a_spoken_system_are_no_option() -> None:
+    """The demo's manifest says which weights spoke."""
+    stored = {"voice": "wren", "speaker": "clara", "seed": 2, "sha256": {"net.safetensors": "a3"}, "m": 5}
+    found = system_voice(System(campaign_id=1, name="wren:clara", voice=json.dumps(stored)))
+    assert (found.voice, found.speaker, found.seed, found.options) == ("wren", "clara", 2, {"m": 5})
 
 
 def test_voice_is_named_if_there_are_several() -> None:

@@ -8,8 +8,10 @@ import pytest
 from mos.world import World, reply
 from sqlmodel import select
 
+from studio.core.cards import read_cards
+from studio.mos.campaign.voices import system_voice
 from studio.mos.sessions.campaigns import find_campaign, load_campaign
-from studio.mos.stimuli.demo import ARENA_NAME, MANIFEST, NAME, add_arena, add_demo, demo_link
+from studio.mos.stimuli.demo import ARENA_NAME, MANIFEST, NAME, add_arena, add_demo, add_demo_quietly, demo_link
 from studio.mos.stimuli.manifest_files import read_manifest
 from studio.mos.store.clips import ClipFolder
 from studio.mos.store.sounds import read_sound
@@ -96,16 +98,26 @@ def test_demo_is_built_once_and_has_a_valid_link(world: World, small: Path) -> N
 
 
 def test_arena_of_the_demo_voices_is_built_on_request(world: World, small: Path) -> None:
-    """It has voices only, no teacher, and the demo itself does not open one."""
+    """It has voices only, no teacher, each with options of its card; the demo itself does not open one."""
     assert add_demo(world.listening, small)
     assert demo_link(world.listening, ARENA_NAME) is None and [c.kind for c in world.all(Campaign)] == ["acr"]
     assert add_arena(world.listening, small) and not add_arena(world.listening, small)
     assert demo_link(world.listening, ARENA_NAME) == world.listening.links(ARENA_NAME)["rater"]
     with world.store.read() as session:
         row = find_campaign(session, ARENA_NAME)
-        names = session.exec(select(System.name).where(System.campaign_id == row.id)).all()
+        systems = session.exec(select(System).where(System.campaign_id == row.id)).all()
+    names, cards = [system.name for system in systems], read_cards(ASSETS / "voices")
     assert (row.kind, row.state) == ("arena", "open")
+    for voice in map(system_voice, systems):
+        assert voice.options.keys() <= {option.name for option in cards[voice.voice][0].options}
     assert len(names) == 10 and not any(name.startswith("teacher") for name in names)
+
+
+@pytest.mark.parametrize("with_arena", [True, False])
+def test_arena_comes_with_the_demo_where_it_is_wanted(world: World, small: Path, with_arena: bool) -> None:
+    add_demo_quietly(world.listening, small, with_arena=with_arena)
+    assert demo_link(world.listening) is not None
+    assert (demo_link(world.listening, ARENA_NAME) is not None) == with_arena
 
 
 def test_other_campaign_with_the_demo_name_is_not_offered_to_visitors(world: World, small: Path) -> None:
