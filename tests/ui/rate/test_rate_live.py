@@ -210,6 +210,36 @@ def test_both_voices_can_be_scored_beside_the_choice(rate: Rate) -> None:
     assert not page.errors
 
 
+# A voice that is being loaded: it is ready when the test says so.
+SLOW_VOICE = """
+  window.Worker = class extends Worker {
+    set onmessage(hear) {
+      super.onmessage = ({ data }) => {
+        if (data.type !== 'opened' || data.slot) hear({ data });
+        else window.makeReady = () => hear({ data });
+      };
+    }
+  };
+"""
+
+
+def test_text_finished_before_the_voice_is_ready_is_spoken(rate: Rate) -> None:
+    page = rate("live", who="early")
+    page.page.add_init_script(SLOW_VOICE)
+    page.open()
+    live = Live(page)
+    page.press("Begin with voice A")
+    page.page.wait_for_function("() => window.makeReady")
+    page.wait_text("Type, and press the button when you have finished", ".missing")
+    page.page.keyboard.type(TEXT)
+    page.page.keyboard.press("Control+Enter")
+    page.wait_text("Listen to the end", ".missing")
+    assert live.state(0) == "live_wait" and live.field(0).get_attribute("readonly") is not None
+    page.page.evaluate("window.makeReady()")
+    live.wait(0, "heard")
+    assert [samples > 0 for _, samples, *_ in takes(live)] == [True]
+
+
 # That the second voice was heard is reported as with late keys, as on a slow machine; the third time
 # skipping is allowed.
 LATE_KEYS = """

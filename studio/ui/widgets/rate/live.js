@@ -20,6 +20,7 @@ export class LiveTrial {
     this.late = 0;
     this.ahead = null; // raters ahead in the queue
     this.hasEarlyText = false; // text was typed before the voice was ready
+    this.finishesEarly = false; // and finished
     this.speaking = -1; // the slot that speaks or is starting
     this.spentMs = draft?.spentMs ?? 0;
     this.beganMs = performance.now();
@@ -57,6 +58,11 @@ export class LiveTrial {
     return this.phase === "starting" && this.speaking === 0 && this.ahead === null;
   }
 
+  /** Whether the rater may type and finish. */
+  get mayType() {
+    return this.isTyping || (this.acceptsEarlyText && !this.finishesEarly);
+  }
+
   edited(m) {
     if (this.isTyping) this.connection.post({ type: "edit", ...m });
     else this.hasEarlyText = true;
@@ -77,10 +83,12 @@ export class LiveTrial {
   }
 
   finish() {
-    if (!this.isTyping) return;
+    if (!this.mayType) return;
     if (!this.view.fields[0].value.trim()) return void this.remind(this.words.text("live_nothing"));
-    this.phase = "ending";
-    this.connection.post({ type: "end" });
+    if (this.isTyping) {
+      this.phase = "ending";
+      this.connection.post({ type: "end" });
+    } else this.finishesEarly = true; // once the voice is ready
     this.update();
   }
 
@@ -126,6 +134,8 @@ export class LiveTrial {
     if (!slot) this.view.fields[0].focus();
     if (this.hasEarlyText) this.editor.resend();
     this.hasEarlyText = false;
+    if (this.finishesEarly) this.finish();
+    this.finishesEarly = false;
   }
 
   /** All voices are busy: the rater is in the queue. */
@@ -162,6 +172,7 @@ export class LiveTrial {
     this.phase = "";
     const isAgain = why === "again" && ++this.late < MAX_AUTO_PLAYS;
     this.hasEarlyText = this.hasEarlyText && why === "busy";
+    this.finishesEarly = this.finishesEarly && why === "busy";
     this.note(why === "again" && !isAgain ? "late" : why, message);
     this.update();
     if (this.isClosed) return;
@@ -188,7 +199,7 @@ export class LiveTrial {
 
   get left() {
     const { words } = this;
-    if (this.speaking >= 0) return words.text(this.isTyping ? "live_typing" : "live_listen");
+    if (this.speaking >= 0) return words.text(this.mayType ? "live_typing" : "live_listen");
     if (!this.heardMs[0]) return words.text("live_first");
     if (!this.heardMs[1]) return words.text("live_second");
     if (this.view.mark.value === null) return words.text("choose_first");

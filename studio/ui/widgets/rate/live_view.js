@@ -112,10 +112,10 @@ export class LiveView {
       this.starts[slot].disabled = !isFree || (slot === 1 && !live.heardMs[0]);
       this.starts[slot].classList.toggle("primary", !live.heardMs[slot] && (slot === 0 || live.heardMs[0] > 0));
     }
-    this.starts[0].hidden = live.speaking === 0 && live.phase !== "starting";
+    this.starts[0].hidden = live.speaking === 0;
     this.finisher.hidden = !this.starts[0].hidden;
-    this.finisher.disabled = !live.isTyping;
-    this.fields[0].readOnly = !live.isTyping && !live.acceptsEarlyText;
+    this.finisher.disabled = !live.mayType;
+    this.fields[0].readOnly = !live.mayType;
     const isHeard = live.speaking < 0 && live.heardMs.every(Boolean); // a choice compares both voices
     this.mark.element.disabled = !isHeard;
     for (const score of this.scores) score.element.disabled = live.speaking === score.slot || !live.heardMs[score.slot];
