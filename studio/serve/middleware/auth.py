@@ -21,6 +21,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from studio.mos.store.access import RateLimit
 from studio.serve.middleware.addresses import network_of
+from studio.serve.middleware.error_pages import STYLE
 from studio.serve.middleware.headers import COOKIE_PREFIX, own_cookies
 from studio.serve.settings import ENV_PREFIX, ServeSettings
 
@@ -35,23 +36,15 @@ RATER_PATHS = re.compile(
     r"/rate|/annotate|/annotation/.*|/arena(?:/vote)?|/mos/(?!owner/).*|/assets/.*|/static/.*|/theme\.css|/favicon\.ico|/studio-assets/.*",
     re.ASCII,
 )
-_KEY_FORM = """<!doctype html>
+_KEY_FORM = f"""<!doctype html>
 <html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
 <title>Streaming-TTS Studio</title>
-<style>
-:root { color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif }
-body { max-width: 32rem; margin: 18vh auto; padding: 0 1.25rem }
-h1 { font-size: 1.6rem; line-height: 1.2 }
-form, label { display: flex; flex-wrap: wrap; gap: .5rem; align-items: center }
-input, button { font: inherit; padding: .45rem .7rem }
-input { inline-size: 13rem }
-</style>
-<h1>This studio wants its key</h1>
+{STYLE}<h1>This studio needs a key</h1>
 <p>REASON</p>
 <form method="get" action=""><label>Key <input name="key" type="password" required autocomplete="off"></label>
 <button>Open</button></form>
 """
-_OPEN_THE_LINK = "Open the link that it printed when it started, or give the key of that link."
+_OPEN_THE_LINK = "Open the link that the server printed at its start, or enter the key of that link."
 
 
 class HostOriginMiddleware:

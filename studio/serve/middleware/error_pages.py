@@ -10,15 +10,31 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 # Pages whose addresses were sent to people: a link to the studio would tell a rater whose systems are rated.
 _SENT_PATHS = re.compile(r"/(?:rate|annotate|annotation|mos)(?:/.*)?", re.ASCII)
 _MAX_BYTES = 16 * 1024  # of an error that becomes a page
+# Colours and type of the pages (ui/widgets/tokens.css), for pages that load no other file.
+STYLE = """<style>
+:root { color-scheme: light; --paper: #f6f5f1; --panel: #ffffff; --ink: #16202b; --muted: #5a6672; --line: #dfe1de;
+  --accent: #0b6bcb; --accent-ink: #ffffff }
+@media (prefers-color-scheme: dark) {
+  :root { color-scheme: dark; --paper: #0d1117; --panel: #151b24; --ink: #eceff3; --muted: #9aa7b5; --line: #2a333f;
+    --accent: #6db3ff; --accent-ink: #06172a }
+}
+body { max-inline-size: 32rem; margin: 18vh auto; padding: 0 20px; background: var(--paper); color: var(--ink);
+  font: 15px/1.5 "Segoe UI", Inter, Roboto, "Helvetica Neue", Arial, "Liberation Sans", sans-serif }
+h1 { font-size: 26px; line-height: 1.25; letter-spacing: -.02em }
+p { color: var(--muted) }
+form, label { display: flex; flex-wrap: wrap; gap: 8px; align-items: center }
+input, button, a { box-sizing: border-box; min-block-size: 40px; padding: 8px 14px; border: 1px solid var(--line);
+  border-radius: 10px; font: inherit }
+input { inline-size: 13rem; background: var(--panel); color: inherit }
+button, a { display: inline-block; background: var(--accent); border-color: var(--accent); color: var(--accent-ink);
+  font-weight: 600; text-decoration: none; cursor: pointer }
+:focus-visible { outline: 2px solid var(--accent); outline-offset: 2px }
+</style>
+"""
 _PAGE = """<!doctype html>
 <html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
 <title>Not available</title>
-<style>
-:root {{ color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif }}
-body {{ max-width: 32rem; margin: 18vh auto; padding: 0 1.25rem }}
-h1 {{ font-size: 1.6rem; line-height: 1.2 }}
-</style>
-<h1>This page is not available</h1>
+{style}<h1>This page is not available</h1>
 <p>{reason}</p>
 {link}</html>
 """
@@ -76,7 +92,7 @@ def _page(scope: Scope, body: bytes) -> bytes:
     link = "" if is_sent else f'<p><a href="{html.escape(root)}/">Open the first page</a></p>\n'
     reason = _reason(body.decode("utf-8", "replace")).strip()
     sentence = f"{reason[:1].upper()}{reason[1:]}".rstrip(".") + "."
-    return _PAGE.format(reason=html.escape(sentence), link=link).encode()
+    return _PAGE.format(style=STYLE, reason=html.escape(sentence), link=link).encode()
 
 
 def _reason(text: str) -> str:

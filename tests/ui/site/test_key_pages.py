@@ -38,7 +38,7 @@ def new_page(chromium: Any) -> Iterator[Callable[[], Any]]:
 def test_one_link_opens_every_page(keyed: Ratings, new_page: Callable[[], Any]) -> None:
     page = new_page()
     page.goto(keyed.url)
-    assert "This studio wants its key" in page.content()
+    assert "This studio needs a key" in page.content()
     live = LivePage(page, keyed.url)
     page.goto(f"{keyed.url}?key={KEY}&tap=1")
     assert page.url == f"{keyed.url}?tap=1"
