@@ -57,7 +57,7 @@ class Ladder:
 
     def __str__(self) -> str:
         steps = {"token": self.token, "word": self.word, "sound": self.sound, "end": self.end}
-        names = {"token": "first token", "word": "first word", "sound": "first sound", "end": "end"}
+        names = {"token": "first text", "word": "first word", "sound": "first sound", "end": "end"}
         parts = [f"{names[step]} {ms:,.0f} ms" for step, ms in steps.items() if ms is not None]
         return " -> ".join(["question", *parts])
 

@@ -155,7 +155,7 @@ def test_speech_begins_before_the_reply_is_complete(server: ChatServer, backgrou
     assert spoken.text.split() == REPLY.split() and spoken.heard_chars == len(REPLY)
     assert 0 < ladder.token <= ladder.word <= ladder.sound < ladder.end <= took_ms
     assert ladder.sound < len(server.script.pieces) * 20.0 / 2, "it spoke when half of the reply was not sent"
-    assert str(ladder).startswith("question -> first token ")
+    assert str(ladder).startswith("question -> first text ")
     background.start(client.close()).result(20.0)
 
 

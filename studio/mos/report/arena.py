@@ -189,16 +189,20 @@ def _unranked(ladder: ArenaLadder, titles: Mapping[str, str]) -> str:
 def _notes(ladder: ArenaLadder, titles: Mapping[str, str]) -> str:
     undecided = ladder.undecided
     people = f"{ladder.raters} {'person' if ladder.raters == 1 else 'people'}"
+    if not ladder.votes:
+        return ""
     notes = [
         f"Bradley-Terry scores of {counted(ladder.votes, 'vote')} by {people}, with intervals {ladder.interval}. Only "
         "differences are meaningful; a range of ranks means that the 95% intervals of the differences allow all of "
         "them.",
         f"Ties, {percent(undecided['tie'])} of the votes, and 'both bad', {percent(undecided['both_bad'])}, count as "
         "half a win each.",
-        *_provisional_note(ladder),
         *(f"{_with_title(note, titles)}." for note in ladder.notes),
     ]
-    return "".join(f'<p class="note">{escape(one)}</p>' for one in notes) if ladder.votes else ""
+    head, rest = (
+        "".join(f'<p class="note">{escape(one)}</p>' for one in part) for part in (_provisional(ladder), notes)
+    )
+    return f"{head}<details><summary>How places are computed</summary>{rest}</details>"
 
 
 def _with_title(note: str, titles: Mapping[str, str]) -> str:
@@ -207,7 +211,7 @@ def _with_title(note: str, titles: Mapping[str, str]) -> str:
     return f"{titles[name]}{note.removeprefix(name)}" if name else note
 
 
-def _provisional_note(ladder: ArenaLadder) -> list[str]:
+def _provisional(ladder: ArenaLadder) -> list[str]:
     if not any(step.is_provisional for step in ladder.steps):
         return []
     few = counted(ladder.min_votes, "vote")

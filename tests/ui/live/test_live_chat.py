@@ -47,7 +47,7 @@ def note(live: LivePage, part: str) -> str:
 def test_reply_is_spoken_and_the_next_question_carries_it(live: LivePage, model: ChatServer) -> None:
     ask(live, "What is on?")
     ladder = note(live, "end ")
-    for step in ("first token", "first word", "first sound"):
+    for step in ("first text", "first word", "first sound"):
         assert step in ladder
     assert live.page.locator(".chat-log p").all_text_contents()[0] == "What is on?"
     lit = live.page.locator(".chat-log p > span:first-child")

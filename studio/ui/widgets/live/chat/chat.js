@@ -62,7 +62,7 @@ class Reply {
   /** The latencies from the question on. */
   ladder() {
     const steps = [
-      [t("first token"), this.tokenMs],
+      [t("first text"), this.tokenMs],
       [t("first word"), this.wordMs],
       [t("first sound"), this.soundMs],
     ];
