@@ -2,7 +2,13 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { drawRace, heightFor, latencyText, outcome } from "../../../studio/ui/widgets/live/race/paint.js";
+import {
+  drawRace,
+  heightFor,
+  latencyText,
+  outcome,
+  shortSentence,
+} from "../../../studio/ui/widgets/live/race/paint.js";
 import { raceText } from "../../../studio/ui/widgets/live/race/race.js";
 import { RaceRecord } from "../../../studio/ui/widgets/live/race/race_record.js";
 import { Race } from "../../../studio/ui/widgets/live/worker/race.js";
@@ -95,11 +101,27 @@ test("the outcome is the difference of the two shown times", () => {
   assert.equal(outcome(one), "heard 2.0 s earlier");
   one.lanes[1].firstMs = 100;
   assert.equal(outcome(one), "heard 0.3 s later");
+  for (const [lane, bars] of [50, 155].entries()) one.lanes[lane].levels.length = bars;
+  assert.equal(outcome(one), "heard 0.3 s later");
+  one.end(4000);
+  assert.equal(outcome(one), "heard 0.3 s later, but done 2.1 s earlier");
   one.lanes[0].firstMs = 136.4;
   assert.equal(latencyText(one, 0), "36 ms after the first word");
   assert.equal(outcome(one), "heard at the same time");
   one.lanes[0].firstMs = 60;
   assert.equal(latencyText(one, 0), "before the first word was complete");
+});
+
+test("a first sentence that is shorter than the look-ahead is named as the reason", () => {
+  const why = (text, first, second) => {
+    const one = new RaceRecord(text, 150, ["a", "b"]);
+    one.lanes[0].firstMs = first;
+    one.lanes[1].firstMs = second;
+    return shortSentence(one);
+  };
+  assert.match(why("Good morning. The kettle is on.", 900, 400), /first sentence is so short/);
+  assert.equal(why("Good morning. The kettle is on.", 400, 900), "");
+  assert.equal(why("The kettle is on and the bread is warm. Good.", 900, 400), "", "something else was slow");
 });
 
 test("all words fit on a phone, and a word being typed is whole with a faint rest", () => {

@@ -13,17 +13,31 @@ const SMALLEST = 0.72; // least font size relative to the largest, to fit more l
 const LAYOUTS = new WeakMap(); // cached lines by words, width and font size
 // Rounded as shown, so that the outcome equals the difference of the two shown values.
 const waitedMs = (race, lane) => 100 * Math.round((race.lanes[lane].firstMs - race.firstWordMs) / 100);
+const earlierMs = (race) => waitedMs(race, 1) - waitedMs(race, 0);
+const LONGEST_LOOK_AHEAD = 6; // words
 const TIE_MS = 50; // less than one digit of the figures
 const seconds = (ms) => decimal(ms / 1000, 1);
 
 /** The outcome as text; "" before the end. */
 export function outcome(race) {
   if (!race.lanes.every((lane) => lane.firstMs)) return "";
-  const earlier = waitedMs(race, 1) - waitedMs(race, 0);
+  const earlier = earlierMs(race);
   if (Math.abs(earlier) < TIE_MS) return t("heard at the same time");
-  return earlier >= 0
-    ? t("heard {seconds} s earlier", { seconds: seconds(earlier) })
+  if (earlier > 0) return t("heard {seconds} s earlier", { seconds: seconds(earlier) });
+  const finished = race.endMs === null ? 0 : race.soundEndMs(1) - race.soundEndMs(0);
+  return finished > TIE_MS
+    ? t("heard {later} s later, but done {earlier} s earlier", {
+        later: seconds(-earlier),
+        earlier: seconds(finished),
+      })
     : t("heard {seconds} s later", { seconds: seconds(-earlier) });
+}
+
+/** Why speech by sentences was heard first, as text; "" where it was not, or the first sentence is not the reason. */
+export function shortSentence(race) {
+  const last = race.words.findIndex(({ text }) => /[.!?]/.test(text));
+  if (earlierMs(race) > -TIE_MS || last < 0 || last >= LONGEST_LOOK_AHEAD) return "";
+  return t("The first sentence is so short that it was complete before the voice had the words that it reads ahead.");
 }
 
 /** A lane's time from the first finished word to the first sound, as text. */

@@ -3,7 +3,7 @@
 import { t } from "../../page/translate.js";
 import { PEAK_SAMPLES } from "../worker/lane.js";
 import { Opponent } from "./opponent.js";
-import { drawRace, heightFor, latency, latencyText, outcome } from "./paint.js";
+import { drawRace, heightFor, latency, latencyText, outcome, shortSentence } from "./paint.js";
 import { RaceRecord } from "./race_record.js";
 import { Sharing } from "./share.js";
 
@@ -230,14 +230,14 @@ const HANDLERS = {
     record.end(race.nowMs());
     race.close();
     race.setState("over");
-    race.message(
-      t("{name} was {outcome}: {first}, compared with {second}. Measured in this run.", {
-        name: record.names[0],
-        outcome: outcome(record),
-        first: latencyText(record, 0),
-        second: latency(record, 1),
-      }),
-    );
+    const said = t("{name} was {outcome}: {first}, compared with {second}. Measured in this run.", {
+      name: record.names[0],
+      outcome: outcome(record),
+      first: latencyText(record, 0),
+      second: latency(record, 1),
+    });
+    const why = race.opponent.settings ? "" : shortSentence(record);
+    race.message([said, why].filter(Boolean).join(" "));
     race.sharing.offer({ record, sounds: m.sounds });
     race.draw();
   },

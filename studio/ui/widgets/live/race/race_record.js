@@ -99,6 +99,11 @@ export class RaceRecord {
     lane.marks.push({ tMs, sample });
   }
 
+  /** When the sound of a lane was over, while both lanes were measured. */
+  soundEndMs(k) {
+    return this.lanes[k].levels.length * BUCKET_MS;
+  }
+
   /**
    * Where the playhead of a lane stands on the axis at `tMs`: at the clock while both lanes are measured. Then the second
    * sound plays, and its playhead passes the levels that were drawn for it; null for the first lane, which is silent.
