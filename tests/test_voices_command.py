@@ -51,7 +51,7 @@ def test_range_of_an_option_is_shown_when_it_ends_at_zero(tmp_path: Path) -> Non
     card = json.loads(path.read_text())
     card["options"][1] |= {"low": -3, "high": 0, "default": 0}
     path.write_text(json.dumps(card))
-    assert "0 (-3 to 0): Window m" in voices("info", "--voices", str(tmp_path)).stdout
+    assert "0 (-3 to 0): Look-ahead" in voices("info", "--voices", str(tmp_path)).stdout
 
 
 def test_unsupported_feature_of_a_family_is_listed_once(tmp_path: Path) -> None:

@@ -38,8 +38,8 @@ def tone_card() -> Card:
             OptionSpec(
                 "scheme", "choice", "S1", "Scheme", "S1 repeats the words it saw, S2 does not", choices=("S1", "S2")
             ),
-            OptionSpec("m", "int", 3, "Window m", "words seen per segment", low=1, high=6),
-            OptionSpec("n", "int", 1, "Hop n", "words spoken per segment, at most m", low=1, high=6),
+            OptionSpec("m", "int", 3, "Look-ahead", "words read before speaking", low=1, high=6),
+            OptionSpec("n", "int", 1, "Words per step", "words spoken before it reads on, at most m", low=1, high=6),
         ),
         licence="Apache-2.0",
         learned_from="nothing: it plays tones",

@@ -63,7 +63,7 @@ class KyutaiSettings:
                 "choice",
                 default,
                 "Guidance",
-                "how strictly text and speaker are followed. Holds from the next passage of text on",
+                "how strictly it follows text and speaker. Applies from the next phrase",
                 choices=choices,
             ),
             OptionSpec(

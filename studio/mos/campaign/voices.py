@@ -124,7 +124,7 @@ def _settings(voices: Sequence[Mapping[str, Any]], card: Card) -> list[OptionSpe
 
 
 def _option_text(option: OptionSpec, value: Any) -> str:
-    """``3 words seen per segment`` if the card's help counts words, else ``Scheme S2``."""
+    """``3 words read before speaking`` if the card's help counts words, else ``Scheme S2``."""
     if option.kind == "int" and option.help.startswith(_COUNTED):
         rest = option.help.removeprefix(_COUNTED).partition(",")[0]
         return f"{counted(value, 'word')} {rest}"

@@ -13,8 +13,8 @@ from studio.mos.store.tables import System
 
 OPTIONS = (
     OptionSpec("scheme", "choice", "S1", "Scheme", "S1 repeats the look-ahead words", choices=("S1", "S2")),
-    OptionSpec("m", "int", 3, "Window m", "words seen per segment", 1, 6),
-    OptionSpec("n", "int", 1, "Hop n", "words spoken per segment, at most m", 1, 6),
+    OptionSpec("m", "int", 3, "Look-ahead", "words read before speaking", 1, 6),
+    OptionSpec("n", "int", 1, "Words per step", "words spoken before it reads on, at most m", 1, 6),
 )
 WREN = replace(tone_card(), name="wren", title="Wren: SpeakStream, two", speakers=("clara", "miles"), options=OPTIONS)
 FINCH = replace(WREN, name="finch", title="Finch: S5-TTS, two", options=(replace(OPTIONS[1], name="k"),))
@@ -27,12 +27,12 @@ def titles(*specs: str, cards: Sequence[Card] = (WREN,)) -> list[str]:
 
 def test_settings_are_shown_where_they_differ_from_the_voice() -> None:
     assert titles("miles?m=3,n=1", "miles?m=5,n=1") == [
-        "Miles, 3 words seen per segment",
-        "Miles, 5 words seen per segment",
+        "Miles, 3 words read before speaking",
+        "Miles, 5 words read before speaking",
     ]
     assert titles("wren:clara?m=1,n=1", "wren:miles") == [
-        "Clara, 1 word seen per segment",
-        "Miles, 3 words seen per segment",
+        "Clara, 1 word read before speaking",
+        "Miles, 3 words read before speaking",
     ]
     assert titles("clara?m=3", "miles?n=1") == ["Clara", "Miles"]
     assert titles("clara?scheme=S2", "clara") == ["Clara, scheme S2", "Clara, scheme S1"]
@@ -48,7 +48,7 @@ def test_weights_of_a_spoken_system_are_no_option() -> None:
 
 def test_voice_is_named_if_there_are_several() -> None:
     found = titles("wren:clara?m=5", "finch:clara", cards=(WREN, FINCH))
-    assert found == ["Clara (Wren: SpeakStream), 5 words seen per segment", "Clara (Finch: S5-TTS)"]
+    assert found == ["Clara (Wren: SpeakStream), 5 words read before speaking", "Clara (Finch: S5-TTS)"]
 
 
 def test_system_without_a_server_voice_keeps_its_name() -> None:

@@ -94,8 +94,8 @@ OPTION_SPECS = (
         "float",
         1.0,
         "Guidance",
-        "strength of classifier-free guidance by text and speaker, 1 for none; more than 1 takes longer to compute. "
-        "Holds from the next passage of text on",
+        "how strictly it follows text and speaker; 1 is off, more takes longer to compute. "
+        "Applies from the next phrase",
         low=1.0,
         high=STRONGEST_GUIDANCE,
     ),
@@ -104,8 +104,8 @@ OPTION_SPECS = (
         "other_speaker",
         "int",
         0,
-        "Other speaker",
-        "number of the voice's speaker who has the other turns, 0 for none. Holds from the next passage of text on",
+        "Second speaker",
+        "number of the speaker who has the other turns, 0 for nobody. Applies from the next phrase",
         low=0,
         high=MOST_SPEAKERS,
     ),
@@ -115,7 +115,7 @@ OPTION_SPECS = (
 def options_of(speakers: Sequence[str]) -> tuple[OptionSpec, ...]:
     """The options of a voice, with the names of its speakers."""
     who = ", ".join(f"{number} is {name}" for number, name in enumerate(speakers, 1))
-    help_text = f"who has the other turns: {who}, 0 none. Holds from the next passage of text on"
+    help_text = f"who has the other turns: {who}, 0 nobody. Applies from the next phrase"
     return tuple(
         replace(one, help=help_text, high=len(speakers)) if one.name == "other_speaker" else one for one in OPTION_SPECS
     )

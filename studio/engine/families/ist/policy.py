@@ -62,9 +62,8 @@ OPTION_SPECS = (
         "ratio",
         "choice",
         "1:3",
-        "Ratio n:m",
-        "n text tokens are read, then m frames of 25 ms spoken; whole waits for all the text. "
-        "It waits inside words while text is slow",
+        "Ratio",
+        "pieces of text read : frames of 25 ms made; whole waits for all the text",
         choices=RATIOS,
     ),
 )

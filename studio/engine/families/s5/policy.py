@@ -33,7 +33,7 @@ class S5Options:
 
 OPTION_SPECS = (
     OptionSpec(
-        "k", "int", S5Options().k, "Look-ahead k", "words seen beyond the one spoken", low=1, high=LARGEST_LOOK_AHEAD
+        "k", "int", S5Options().k, "Look-ahead", "words read beyond the one spoken", low=1, high=LARGEST_LOOK_AHEAD
     ),
 )
 

@@ -49,8 +49,10 @@ OPTION_SPECS = (
     OptionSpec(
         "scheme", "choice", "S1", "Scheme", "S1 repeats the look-ahead words, S2 feeds each once", choices=SCHEMES
     ),
-    OptionSpec("m", "int", 3, "Window m", "words seen per segment", low=1, high=LARGEST_WINDOW),
-    OptionSpec("n", "int", 1, "Hop n", "words spoken per segment, at most m", low=1, high=LARGEST_WINDOW),
+    OptionSpec("m", "int", 3, "Look-ahead", "words read before speaking", low=1, high=LARGEST_WINDOW),
+    OptionSpec(
+        "n", "int", 1, "Words per step", "words spoken before it reads on, at most m", low=1, high=LARGEST_WINDOW
+    ),
 )
 
 
