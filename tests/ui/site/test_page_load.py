@@ -79,7 +79,7 @@ def test_layout_does_not_shift(site: Site, opening: Opening, path: str, width: i
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("width", [390, 1280])
+@pytest.mark.parametrize("width", [320, 390, 1280])
 @pytest.mark.parametrize("locale", ["en", "de", "fr", "es", "ja"])
 def test_live_page_does_not_shift_over_a_slow_network(site: Site, opening: Opening, locale: str, width: int) -> None:
     context = opening(viewport={"width": width, "height": 900}, locale=locale)
@@ -90,9 +90,11 @@ def test_live_page_does_not_shift_over_a_slow_network(site: Site, opening: Openi
     page.goto(site.url)
     settled(page, "")
     assert sum(page.evaluate("window.shifts")) < 0.05
-    clipped = """() => [...document.querySelectorAll('.voice-card, .actions, .lead')]
+    clipped = """() => [...document.querySelectorAll('.voice-card, .actions, .actions > button, .lead')]
       .filter((one) => one.scrollWidth > one.clientWidth).map((one) => one.textContent)"""
     assert page.evaluate(clipped) == []
+    assert page.evaluate("document.documentElement.scrollWidth") == width
+    assert page.locator('[data-do="speak"] svg').bounding_box()["width"] >= 10
 
 
 @pytest.mark.parametrize("path", COMPONENTS)
