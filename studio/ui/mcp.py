@@ -20,7 +20,8 @@ from starlette.routing import Route
 from studio.core.clips import wav_header
 from studio.core.errors import StudioError
 from studio.core.folders import without_folders
-from studio.serve.adapters.pieces import address_of_sound, speak_whole
+from studio.markup import Markup
+from studio.serve.adapters.pieces import MARKUP, address_of_sound, speak_whole
 from studio.serve.adapters.speech import SpeechRequests
 from studio.serve.adapters.voices import DEFAULT, addresses
 from studio.serve.middleware.bodies import MAX_BODY_BYTES
@@ -37,11 +38,13 @@ def build_mcp(requests: SpeechRequests) -> Starlette:
     root.handlers[:] = handlers  # the package sets up logging of the whole process
     root.setLevel(level)
 
-    async def speak(text: str, voice: str = DEFAULT, *, context: Context[Any, Request]) -> CallToolResult:
+    async def speak(
+        text: str, voice: str = DEFAULT, markup: Markup = MARKUP, *, context: Context[Any, Request]
+    ) -> CallToolResult:
         request = context.request_context.request
         assert request is not None, "it comes over HTTP"
         try:
-            spoken = await speak_whole(requests, request, text, voice)
+            spoken = await speak_whole(requests, request, text, voice, markup)
         except StudioError as error:
             raise ToolError(without_folders(str(error))) from error
         duration_s = round(len(spoken.pcm) / 2 / spoken.rate_hz, 3)
@@ -57,8 +60,9 @@ def build_mcp(requests: SpeechRequests) -> Starlette:
     voices = ", ".join([DEFAULT, *addresses(requests.engine.cards())])
     server.add_tool(
         speak,
-        description="Speak a text of at most 4,096 characters, which may be Markdown. Answers with a WAV file, its "
-        f"address, and the words with the seconds in which they are spoken. Voices: {voices}.",
+        description="Speak a text of at most 4,096 characters. Answers with a WAV file, its address, and the words "
+        "with the seconds in which they are spoken. markup is what the text is written in; breaks is plain text with "
+        f"<break time='1s'/>. Voices: {voices}.",
     )
     app = server.streamable_http_app(
         streamable_http_path=MCP,

@@ -3,17 +3,31 @@
 import asyncio
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
-from typing import TypedDict
+from typing import Annotated, TypedDict
 
+from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import HTTPConnection
 
 from studio.core import events as ev
-from studio.core.errors import BadFile, BadText
+from studio.core.errors import BadFile
+from studio.markup import Markup
 from studio.serve.adapters.alignment import Alignment
 from studio.serve.adapters.speech import MAX_INPUT_CHARS, Speech, SpeechRequests
+from studio.serve.adapters.validation import validated
 from studio.serve.adapters.voices import find_voice
+from studio.serve.live.protocol import Text
 
+MARKUP: Markup = "markdown"  # where a caller does not say what the text is written in
 _PIECE_S = 0.25
+
+
+class SpeakArguments(BaseModel):
+    """What a caller asks for."""
+
+    model_config = ConfigDict(strict=True)
+    text: Annotated[Text, Field(max_length=MAX_INPUT_CHARS)]
+    voice: Annotated[str, Field(max_length=200)]
+    markup: Markup
 
 
 class WordTime(TypedDict):
@@ -36,21 +50,21 @@ class SpokenPiece:
 
 
 async def speak_pieces(
-    requests: SpeechRequests, caller: HTTPConnection, text: str, voice: str
+    requests: SpeechRequests, caller: HTTPConnection, text: str, voice: str, markup: Markup = MARKUP
 ) -> AsyncGenerator[SpokenPiece, None]:
-    """Speak a text that may be Markdown; to be closed.
+    """Speak a text written in ``markup``; to be closed.
 
     It ends at once where the caller's connection is lost.
 
     Raises:
-        BadText: the text is too long or holds nothing to speak.
+        BadMessage: an argument is none, or the text is too long.
+        BadText: the text holds nothing to speak.
         BadFile: the trace could not be stored.
         StudioError: as ``find_voice`` and ``SpeechRequests.open``.
     """
-    if len(text) > MAX_INPUT_CHARS:
-        raise BadText(f"the text has {len(text)} characters", f"give 1 to {MAX_INPUT_CHARS}")
-    card, address = find_voice(voice, "", requests.engine.cards(), requests.aliases)
-    speech: Speech | None = await requests.open(caller, address, text, "markdown")
+    asked = validated(SpeakArguments, {"text": text, "voice": voice, "markup": markup})
+    card, address = find_voice(asked.voice, "", requests.engine.cards(), requests.aliases)
+    speech: Speech | None = await requests.open(caller, address, asked.text, asked.markup)
     try:
         rate_hz, alignment = card.sample_rate_hz, Alignment()
         pcm, sample, words = bytearray(), 0, list[WordTime]()
@@ -75,9 +89,11 @@ async def speak_pieces(
             requests.close(speech)
 
 
-async def speak_whole(requests: SpeechRequests, caller: HTTPConnection, text: str, voice: str) -> SpokenPiece:
+async def speak_whole(
+    requests: SpeechRequests, caller: HTTPConnection, text: str, voice: str, markup: Markup = MARKUP
+) -> SpokenPiece:
     """All pieces as one. Raises as ``speak_pieces``."""
-    pieces = [piece async for piece in speak_pieces(requests, caller, text, voice)]
+    pieces = [piece async for piece in speak_pieces(requests, caller, text, voice, markup)]
     words = tuple(word for piece in pieces for word in piece.words)
     return SpokenPiece(b"".join(piece.pcm for piece in pieces), 0, pieces[-1].rate_hz, words, pieces[-1].token)
 

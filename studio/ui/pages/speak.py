@@ -8,7 +8,7 @@ import base64
 import html
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing, contextmanager
-from typing import Any
+from typing import Any, get_args
 
 import gradio as gr
 from gradio.events import api
@@ -16,7 +16,8 @@ from starlette.requests import HTTPConnection
 
 from studio.core.errors import StudioError
 from studio.core.folders import without_folders
-from studio.serve.adapters.pieces import address_of_sound, speak_pieces, speak_whole
+from studio.markup import Markup
+from studio.serve.adapters.pieces import MARKUP, address_of_sound, speak_pieces, speak_whole
 from studio.serve.adapters.speech import MAX_INPUT_CHARS, SpeechRequests
 from studio.serve.adapters.voices import DEFAULT, addresses
 
@@ -32,17 +33,18 @@ def build(requests: SpeechRequests) -> None:
     """Build the page in the surrounding Blocks."""
 
     async def speak(
-        text: str, voice: str = DEFAULT, request: gr.Request | None = None
+        text: str, voice: str = DEFAULT, markup: Markup = MARKUP, request: gr.Request | None = None
     ) -> tuple[dict[str, Any], dict[str, Any]]:
         """Speak a text: a WAV file, and its words with the seconds in which they are spoken.
 
         Args:
-            text: at most 4,096 characters; marks of Markdown, code and reasoning are not spoken.
+            text: at most 4,096 characters.
             voice: a voice, a speaker, or voice:speaker.
+            markup: what the text is written in. Marks, code and reasoning of markdown are not spoken.
         """
         caller = _caller(request)
         with _errors_told():
-            spoken = await speak_whole(requests, caller, text, voice)
+            spoken = await speak_whole(requests, caller, text, voice, markup)
         address = address_of_sound(caller, spoken.token)
         report = {"duration_s": round(len(spoken.pcm) / 2 / spoken.rate_hz, 3), "rate_hz": spoken.rate_hz}
         # A stream to Gradio, so that it neither copies the file nor keeps it.
@@ -50,26 +52,27 @@ def build(requests: SpeechRequests) -> None:
         return file, {**report, "words": [*spoken.words]}
 
     async def speak_stream(
-        text: str, voice: str = DEFAULT, request: gr.Request | None = None
+        text: str, voice: str = DEFAULT, markup: Markup = MARKUP, request: gr.Request | None = None
     ) -> AsyncGenerator[dict[str, Any], None]:
         """Speak a text and send the sound as it is made: base64 of 16-bit mono samples, and the words that ended.
 
         Args:
-            text: at most 4,096 characters; marks of Markdown, code and reasoning are not spoken.
+            text: at most 4,096 characters.
             voice: a voice, a speaker, or voice:speaker.
+            markup: what the text is written in. Marks, code and reasoning of markdown are not spoken.
         """
         caller = _caller(request)
         with _errors_told():
-            async with aclosing(speak_pieces(requests, caller, text, voice)) as pieces:
+            async with aclosing(speak_pieces(requests, caller, text, voice, markup)) as pieces:
                 async for piece in pieces:
                     pcm = base64.b64encode(piece.pcm).decode("ascii")
                     report = {"sample": piece.sample, "rate_hz": piece.rate_hz, "words": [*piece.words]}
                     yield {"pcm": pcm, **report}
 
-    async def show(text: str, voice: str, request: gr.Request) -> str:
+    async def show(text: str, voice: str, markup: Markup, request: gr.Request) -> str:
         caller = _caller(request)
         with _errors_told():
-            spoken = await speak_whole(requests, caller, text, voice)
+            spoken = await speak_whole(requests, caller, text, voice, markup)
         words = " ".join(f"{html.escape(one['word'])} <i>{one['start_s']:.2f}</i>" for one in spoken.words)
         return f'<audio controls autoplay src="traces/{spoken.token}.wav"></audio><p class="muted">{words}</p>'
 
@@ -78,11 +81,12 @@ def build(requests: SpeechRequests) -> None:
         text = gr.Textbox(EXAMPLE, label="Text", lines=3, max_length=MAX_INPUT_CHARS)
         known = ", ".join([DEFAULT, *addresses(requests.engine.cards())])
         voice = gr.Textbox(DEFAULT, label="Voice", max_length=_MAX_VOICE_CHARS)
+        markup = gr.Dropdown([*get_args(Markup)], value=MARKUP, label="Written in")
         # Not as Gradio's info, which is Markdown: names of pulled voices' speakers are anyone's.
         gr.HTML(f'<p class="muted">{html.escape(known)}</p>', apply_default_css=False)
         button = gr.Button("Speak", variant="primary")
         result = gr.HTML("", apply_default_css=False)
-    button.click(show, [text, voice], [result], api_visibility="private", **_LIMITS)
+    button.click(show, [text, voice, markup], [result], api_visibility="private", **_LIMITS)
     api(speak, api_name="speak", **_LIMITS)
     api(speak_stream, api_name="speak_stream", **_LIMITS)
 

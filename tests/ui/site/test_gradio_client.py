@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import httpx2
 import numpy as np
@@ -26,6 +26,7 @@ from mcp.client.streamable_http import streamable_http_client
 from serve.serving import Served, eventually
 from tones import RATE_HZ, Script, tone_card
 
+from studio.markup import Markup
 from studio.ui import gradio_middleware
 from studio.ui.app import mount
 
@@ -66,6 +67,30 @@ def test_a_text_is_an_audio_file_with_times(served: Pages, tmp_path: Path) -> No
     assert [one["word"] for one in told["words"]] == ["Alpha", "beta."]
     assert 0 <= told["words"][0]["start_s"] < told["words"][1]["start_s"] < told["words"][1]["end_s"]
     assert served.engine.opened[-1].card.name == "tone"
+
+
+SSML = '<speak>Alpha <break time="500ms"/> beta <sub alias="gamma">G</sub>.</speak>'
+
+
+@pytest.mark.parametrize("name", ["/speak", "/speak_stream"])
+def test_a_text_may_be_ssml(served: Pages, tmp_path: Path, name: str) -> None:
+    job = client_of(served, tmp_path).submit(SSML, "tone:low", "ssml", api_name=name)
+    result = job.result(timeout=60)
+    words = result[1]["words"] if name == "/speak" else [word for piece in job.outputs() for word in piece["words"]]
+    assert [one["word"] for one in words] == ["Alpha", "beta", "gamma."]
+    assert words[1]["start_s"] - words[0]["end_s"] >= 0.5
+
+
+def test_markup_is_read_as_it_is_asked_for(served: Pages, tmp_path: Path) -> None:
+    client = client_of(served, tmp_path)
+    for markup, spoken in [("markdown", "Alpha beta."), ("plain", "**Alpha** beta."), ("breaks", "**Alpha** beta.")]:
+        _, told = client.predict("**Alpha** beta.", "tone:low", markup, api_name="/speak")
+        assert " ".join(one["word"] for one in told["words"]) == spoken
+    with pytest.raises(AppError, match="markup: Input should be 'plain', 'markdown', 'ssml' or 'breaks'"):
+        client.predict("Alpha.", "tone:low", "html", api_name="/speak")
+    with pytest.raises(AppError, match="<audio>"):
+        client.predict("<audio>Alpha.</audio>", "tone:low", "ssml", api_name="/speak")
+    assert served.engine.free_slots() == served.engine.places
 
 
 def test_a_stream_grows(served: Pages, tmp_path: Path) -> None:
@@ -137,7 +162,8 @@ def test_a_call_to_which_nobody_listens_frees_its_place(slow: Pages, monkeypatch
     monkeypatch.setattr(gradio_middleware, "LISTEN_S", 0.3)
     described = httpx2.get(f"{slow.url}/config", timeout=120.0).json()["dependencies"]
     [function] = [one["id"] for one in described if one["api_name"] == "speak"]
-    call = {"data": ["Alpha beta gamma delta. " * 100, "default"], "fn_index": function, "session_hash": "nobody"}
+    data = ["Alpha beta gamma delta. " * 100, "default", "markdown"]
+    call = {"data": data, "fn_index": function, "session_hash": "nobody"}
     assert httpx2.post(f"{slow.url}/gradio_api/queue/join", json=call, timeout=120.0).status_code == 200
     eventually(lambda: slow.engine.opened, "the speech")
     eventually(lambda: not speaks(slow), "a free place")
@@ -156,8 +182,11 @@ def test_mistakes_are_told(served: Pages, tmp_path: Path) -> None:
     client = client_of(served, tmp_path)
     with pytest.raises(AppError, match="there are default, tone:"):
         client.predict("Alpha.", "alloy", api_name="/speak")
-    with pytest.raises(AppError, match="1 to 4096"):
+    with pytest.raises(AppError, match=r"text: .* at most 4096"):
         client.predict("a " * 3000, api_name="/speak")
+    for wrong in [(None,), (["Alpha."],), ("Alpha.", 7), ("Alpha.", "default", None)]:
+        with pytest.raises(AppError, match=r"(text|voice|markup): Input should be"):
+            client.predict(*wrong, api_name="/speak")
     with pytest.raises(AppError, match="nothing to speak"):
         client.predict("``` ```", api_name="/speak")
     with pytest.raises(AppError, match="can be spoken"):
@@ -177,8 +206,9 @@ def test_only_these_functions_are_described(served: Pages, tmp_path: Path) -> No
     client = client_of(served, tmp_path)
     described: Any = client.view_api(return_format="dict")
     assert set(described["named_endpoints"]) == {"/speak", "/speak_stream"} and not described["unnamed_endpoints"]
-    text, voice = described["named_endpoints"]["/speak"]["parameters"]
+    text, voice, markup = described["named_endpoints"]["/speak"]["parameters"]
     assert not text["parameter_has_default"] and voice["parameter_default"] == "default"
+    assert markup["parameter_default"] == "markdown" and markup["type"]["enum"] == [*get_args(Markup)]
 
 
 def test_names_of_speakers_are_text_on_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -217,7 +247,7 @@ def called(server: Served, tool: str, arguments: dict[str, Any], **headers: str)
             assert (
                 one.name == "speak"
                 and "tone:low" in str(one.description)
-                and set(one.input_schema["properties"]) == {"text", "voice"}
+                and set(one.input_schema["properties"]) == {"text", "voice", "markup"}
             )
             return await client.call_tool(tool, arguments)
 
@@ -236,6 +266,9 @@ def test_agents_have_a_tool(served: Pages) -> None:
     assert urllib.request.urlopen(told["url"], timeout=60).read()[:4] == b"RIFF"
     assert "there are default, tone:" in called(served, "speak", {"text": "Alpha.", "voice": "alloy"}).content[0].text
     assert called(served, "speak", {"text": "a " * 3000}).is_error
+    paused = called(served, "speak", {"text": SSML, "markup": "ssml"}).structured_content["words"]
+    assert [one["word"] for one in paused] == ["Alpha", "beta", "gamma."]
+    assert called(served, "speak", {"text": "Alpha.", "markup": "html"}).is_error
 
 
 def test_an_agent_that_leaves_frees_its_place(tmp_path: Path) -> None:
