@@ -30,11 +30,18 @@ class Script:
         pieces: the reply's pieces.
         every_s: time between them.
         kind: ``reply``, or a way to fail.
+        raw: blocks of a body that are sent as they are, of the type ``media``.
+        is_left_open: the connection stays open behind them; None that it is reset.
     """
 
     pieces: list[str] = field(default_factory=lambda: ["The kettle ", "is on ", "the stove."])
     every_s: float = 0.0
     kind: str = "reply"
+    raw: list[bytes] = field(default_factory=list)
+    media: str = "text/event-stream"
+    status: int = 200
+    headers: dict[str, str] = field(default_factory=dict)
+    is_left_open: bool | None = False
 
 
 class ChatServer:
@@ -84,7 +91,20 @@ class ChatServer:
             return Response(packed, headers={"Content-Encoding": "gzip", "Content-Type": "text/event-stream"})
         if script.kind == "redirect":
             return Response(status_code=307, headers={"Location": "http://127.0.0.1:1/v1/chat/completions"})
+        if script.raw:
+            return StreamingResponse(
+                self._send_raw(script), script.status, {"Content-Type": script.media, **script.headers}
+            )
         return StreamingResponse(self._stream(script), media_type="text/event-stream")
+
+    async def _send_raw(self, script: Script) -> AsyncIterator[bytes]:
+        for block in script.raw:
+            yield block
+            await asyncio.sleep(script.every_s)
+        if script.is_left_open is None:
+            raise ConnectionResetError
+        if script.is_left_open:
+            await asyncio.sleep(600)
 
     async def _stream(self, script: Script) -> AsyncIterator[str]:
         self.open += 1

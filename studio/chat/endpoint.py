@@ -8,23 +8,31 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
+from studio.chat.chunks import (
+    ChatFailed,
+    bounded,
+    choice_of,
+    reported_error,
+    retry_after,
+    text_of,
+    tool_of,
+    whole_completion,
+)
 from studio.chat.conversation import MAX_REPLY_CHARS, ChatMessage
 from studio.core.addresses import is_loopback
-from studio.core.errors import BadOption, StudioError, needs
+from studio.core.errors import BadOption, needs
 
 MAX_REPLY_S = 600.0
 SILENCE_S = 60.0  # an endpoint that sends nothing for so long has failed
 _CONNECT_S = 10.0
-_MAX_EVENT_BYTES = 1_000_000  # of one piece with its fields, and of a message that refuses
+_REST_S = 0.5  # after the reason of the end: what follows, such as the usage, is not needed
 _QUOTED_CHARS = 200  # of an endpoint's own error message
+_FILTERED = ("content_filter", "sensitive")  # finish reasons
+_BROKEN = ("error", "abort", "network_error", "insufficient_system_resource")
 SYSTEM_PROMPT = (
     "Your replies are spoken aloud, in English. Answer in a few short sentences of plain text. "
     "A reply of yours that ends with an ellipsis was interrupted there: nothing after it was heard."
 )
-
-
-class ChatFailed(StudioError, code="chat_failed"):
-    """The endpoint cannot be used, or its reply broke off."""
 
 
 @dataclass(frozen=True)
@@ -96,15 +104,15 @@ class ChatClient:
         """Pieces of the model's reply as they come. Raises ChatFailed; ``aclose`` ends the request at once."""
         prompt = self._endpoint.system_prompt
         sent: list[Any] = [*([{"role": "system", "content": prompt}] if prompt else []), *messages]
-        refusal, chars, finish = "", 0, ""
+        refusal, chars, finish, tool = "", 0, "", ""
         async with aclosing(self._chunks(sent)) as chunks:
             async for chunk in chunks:
-                choices = getattr(chunk, "choices", None)
-                choice = choices[0] if isinstance(choices, list) and choices else None  # the last has the usage alone
+                choice = choice_of(chunk)
                 delta = getattr(choice, "delta", None)
-                finish = getattr(choice, "finish_reason", None) or finish
-                refusal += _text(getattr(delta, "refusal", None))
-                if piece := _text(getattr(delta, "content", None)):
+                finish = text_of(getattr(choice, "finish_reason", None)) or finish
+                tool = tool or tool_of(delta)
+                refusal += text_of(getattr(delta, "refusal", None))
+                if piece := text_of(getattr(delta, "content", None)):
                     chars += len(piece)
                     yield piece[: len(piece) - max(0, chars - MAX_REPLY_CHARS)]
                 if chars > MAX_REPLY_CHARS or len(refusal) > MAX_REPLY_CHARS:
@@ -112,11 +120,21 @@ class ChatClient:
                         f"the reply has more than {MAX_REPLY_CHARS:,} characters, and the rest is left out",
                         "ask for a shorter one",
                     )
-        if refusal or finish == "content_filter":
+        if refusal or finish in _FILTERED:
             why = f": {refusal:.{_QUOTED_CHARS}}" if refusal else ""
             raise ChatFailed(f"the model refuses to answer{why}", "ask something else")
-        if not finish:
-            raise ChatFailed("the reply broke off: the endpoint closed the connection", "ask again")
+        if finish in ("tool_calls", "function_call") or (tool and not chars):
+            name = f" {tool!r:.80}" if tool else ""
+            raise ChatFailed(
+                f"the model calls a tool{name} and waits for its answer", "let the server offer it no tools"
+            )
+        if finish == "length":
+            raise ChatFailed(
+                "the model reached its limit of tokens, and the reply ends there",
+                "raise the limit at the server, or ask for a shorter reply",
+            )
+        if finish in _BROKEN:
+            raise ChatFailed(f"the reply broke off: the model ended with {finish!r}", "ask again")
         if not chars:
             raise ChatFailed("the reply is empty", "ask again, or see the model's limits")
 
@@ -125,32 +143,56 @@ class ChatClient:
         await self._client.close()
 
     async def _chunks(self, messages: list[Any]) -> AsyncGenerator[Any]:
-        """The chunks of a streamed completion. Raises ChatFailed."""
+        """The chunks of a completion, to its end.
+
+        ``[DONE]`` and a finish reason are an end each: some servers send one of them. Comments of a server that
+        keeps the connection alive are no silence.
+
+        Raises ChatFailed.
+        """
         url, openai, stream = self._endpoint.url, self._openai, None
         until_s = asyncio.get_running_loop().time() + MAX_REPLY_S
+        is_finished = has_begun = False
         try:
             async with asyncio.timeout(self._endpoint.silence_s):
                 stream = await self._client.chat.completions.create(
                     model=self._endpoint.model, messages=messages, stream=True, extra_headers=self._headers
                 )
             kind = stream.response.headers.get("content-type", "").partition(";")[0].lower()
+            if kind == "application/json":  # a server that does not stream
+                async with asyncio.timeout_at(until_s):
+                    completion = whole_completion(await stream.response.aread())
+                self._check_error(completion, stream)
+                if choice_of(completion) is None:
+                    raise ChatFailed(f"{url} sent JSON without a reply", "see whether it is a chat endpoint")
+                yield completion
+                return
             if kind != "text/event-stream":
                 raise ChatFailed(f"{url} sent {kind or 'no type'}, no stream", "see whether it is a chat endpoint")
             chunks = aiter(stream)
             while True:
-                async with asyncio.timeout(self._endpoint.silence_s):
+                now_s = asyncio.get_running_loop().time()
+                async with asyncio.timeout_at(now_s + _REST_S if is_finished else until_s):
                     chunk = await anext(chunks, None)
                 if chunk is None:
-                    return
+                    break
+                self._check_error(chunk, stream)
+                has_begun, is_finished = True, is_finished or bool(getattr(choice_of(chunk), "finish_reason", None))
                 yield chunk
-                if asyncio.get_running_loop().time() > until_s:
-                    raise ChatFailed(f"the reply took more than {MAX_REPLY_S:.0f} s", "ask for a shorter one")
-        except (TimeoutError, openai.APITimeoutError) as error:
-            raise ChatFailed(
-                f"{url} sent nothing for {self._endpoint.silence_s:.0f} s", "ask again, or see whether it is overloaded"
-            ) from error
-        except openai.APIError as error:
-            raise self._failure(error) from error
+            body: Any = stream.response.stream  # of bounded()
+            if not is_finished and not body.is_done:
+                raise ChatFailed("the reply broke off: the endpoint closed the connection", "ask again")
+        except (TimeoutError, openai.APIError) as error:
+            if is_finished and not isinstance(error, openai.APIStatusError):  # what is lost is not needed
+                return
+            if isinstance(error, openai.APITimeoutError) or (isinstance(error, TimeoutError) and stream is None):
+                raise ChatFailed(
+                    f"{url} sent nothing for {self._endpoint.silence_s:.0f} s",
+                    "ask again, or see whether it is overloaded",
+                ) from error
+            if isinstance(error, TimeoutError):
+                raise ChatFailed(f"the reply took more than {MAX_REPLY_S:.0f} s", "ask for a shorter one") from error
+            raise self._failure(error, has_begun=has_begun) from error
         except (ValueError, RecursionError) as error:  # json's
             raise ChatFailed(f"{url} sent a piece that is no JSON", "see whether it is a chat endpoint") from error
         finally:
@@ -162,14 +204,25 @@ class ChatClient:
         url, encoding = self._endpoint.url, response.headers.get("content-encoding", "identity")
         if encoding != "identity":  # a few bytes may be any number when they are unpacked
             raise ChatFailed(f"{url} sends its replies as {encoding:.40}", "switch its compression off")
-        response.stream = _bounded(response.stream, url)
+        is_stream = response.headers.get("content-type", "").lower().startswith("text/event-stream")
+        response.stream = bounded(response.stream, url, has_events=is_stream)
 
-    def _failure(self, error: Any) -> ChatFailed:
-        """An error of the client in a sentence; the key is in none."""
+    def _check_error(self, chunk: Any, stream: Any) -> None:
+        """Raises APIError where a server reports an error that the client takes for a chunk."""
+        if (said := reported_error(chunk)) is not None:
+            raise self._openai.APIError(said or "the endpoint reports an error", stream.response.request, body=None)
+
+    def _quoted(self, said: str) -> str:
+        """An endpoint's own words; the key is not among them."""
+        quoted = " ".join(said.split())
+        return (quoted.replace(self._key, "***") if self._key else quoted)[:_QUOTED_CHARS]
+
+    def _failure(self, error: Any, *, has_begun: bool = False) -> ChatFailed:
+        """An error of the client in a sentence; the key is in none. ``has_begun``: the reply has."""
         url, model, openai = self._endpoint.url, self._endpoint.model, self._openai
-        quoted = " ".join(str(getattr(error, "message", error)).split())[:_QUOTED_CHARS]
-        if self._key:
-            quoted = quoted.replace(self._key, "***")
+        body = getattr(error, "body", None)
+        said = body.get("message") if isinstance(body, dict) else body
+        quoted = self._quoted(text_of(said) or str(getattr(error, "message", error)))
         match error:
             case openai.AuthenticationError() | openai.PermissionDeniedError():
                 do = f"see the key in {self._endpoint.key_env}" if self._endpoint.key_env else "name its variable"
@@ -180,37 +233,14 @@ class ChatClient:
                     "see the address and the model's name",
                 )
             case openai.APIStatusError():
-                do = "ask again later" if error.status_code in (429, 500, 502, 503, 529) else "see the model's settings"
+                later = f"ask again {retry_after(error.response.headers.get('retry-after', ''))}"
+                do = later if error.status_code in (429, 500, 502, 503, 529) else "see the model's settings"
                 return ChatFailed(f"{url} answers {error.status_code}: {quoted}", do)
             case openai.APIConnectionError():
                 cause = error.__cause__
                 why = str(cause or "") or type(cause or error).__name__
+                if has_begun:
+                    return ChatFailed(f"the reply broke off: {why:.{_QUOTED_CHARS}}", "ask again")
                 return ChatFailed(f"{url} cannot be used: {why:.{_QUOTED_CHARS}}", "see whether it runs there")
             case _:
                 return ChatFailed(f"the reply broke off: {quoted}", "ask again")
-
-
-def _bounded(stream: Any, url: str) -> Any:
-    """A stream of bytes that fails where an event grows too long."""
-
-    class Bounded(type(stream)):  # of httpx or its successor, which the client takes
-        def __init__(self) -> None:
-            """Nothing but what is below is called."""
-
-        async def __aiter__(self) -> AsyncGenerator[bytes]:
-            event_bytes = 0
-            async for block in stream:
-                end = max(block.rfind(b"\n\n"), block.rfind(b"\n\r\n"))
-                event_bytes = event_bytes + len(block) if end < 0 else len(block) - end
-                if event_bytes > _MAX_EVENT_BYTES:
-                    raise ChatFailed(f"{url} sends a piece without an end", "see whether it is a chat endpoint")
-                yield block
-
-        async def aclose(self) -> None:
-            await stream.aclose()
-
-    return Bounded()
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""

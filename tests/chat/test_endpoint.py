@@ -7,8 +7,9 @@ from collections.abc import Iterator
 import pytest
 from chatserver import KEY, MODEL, ChatServer, Script, chat_server
 
+from studio.chat.chunks import ChatFailed
 from studio.chat.conversation import MAX_REPLY_CHARS
-from studio.chat.endpoint import ChatClient, ChatEndpoint, ChatFailed
+from studio.chat.endpoint import ChatClient, ChatEndpoint
 from studio.core.errors import BadOption
 
 QUESTION = [{"role": "user", "content": "What is on the stove?"}]
@@ -54,7 +55,7 @@ def test_pieces_come_as_they_are_sent(server: ChatServer) -> None:
         ("packed", "sends its replies as gzip", 0),
         ("shape", "the reply broke off: the endpoint closed the connection", 3),
         ("cut", "the reply broke off: the endpoint closed the connection", 3),
-        ("abort", "cannot be used: ", 3),
+        ("abort", "the reply broke off: ", 3),
         ("refusal", "the model refuses to answer: I cannot say that.", 3),
         ("filter", "the model refuses to answer; ask something else", 3),
     ],

@@ -5,8 +5,9 @@ import time
 from collections import OrderedDict, deque
 from contextlib import aclosing
 
+from studio.chat.chunks import ChatFailed
 from studio.chat.conversation import recent
-from studio.chat.endpoint import ChatClient, ChatEndpoint, ChatFailed
+from studio.chat.endpoint import ChatClient, ChatEndpoint
 from studio.core.errors import BadMessage, StudioError
 from studio.serve.live import protocol as wire
 from studio.serve.live.stream import InternalError, UtteranceStream

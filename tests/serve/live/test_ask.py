@@ -73,7 +73,7 @@ def test_a_closed_socket_ends_the_request(serving: Serving, model: ChatServer) -
         ("error", "the GPU is on fire"),
         ("refusal", "refuses to answer"),
         ("busy", "answers 429"),
-        ("abort", "cannot be used"),
+        ("abort", "broke off"),
     ],
 )
 def test_a_failure_is_an_error_and_what_came_is_spoken(talk: Talk, model: ChatServer, kind: str, says: str) -> None:
