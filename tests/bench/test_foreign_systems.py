@@ -1,14 +1,16 @@
 """Latency and load of a foreign system, by the same commands as a voice."""
 
 import json
+import shlex
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from studio.bench.speed.systems import plot_compared, show_compared
+from studio.bench.speed.typists import answer
 from studio.cli import cli
-from studio.core.errors import BadOption
+from studio.core.errors import BadOption, StudioError
 
 
 def figures(*arguments: str, systems: tuple[str, ...] = ("flite",)) -> dict:
@@ -29,6 +31,31 @@ def test_latency_and_load_of_a_program(tmp_path: Path, monkeypatch: pytest.Monke
     load = figures("load", "--seconds", "1", "--most", "1")
     assert load["weights"] == "its own" and load["tries"][0]["failed"] == 0
     assert load["newcomers"]["idle"]["newcomers"] > 0
+
+
+def declare(folder: Path, patch: pytest.MonkeyPatch, script: str) -> None:
+    """A system named mute that is a shell script."""
+    file = folder / "systems.toml"
+    command = f"sh -c {shlex.quote(script)}"
+    file.write_text(f"[systems.mute]\nkind = 'command'\ncut = 'text'\ncommand = {json.dumps(command)}\n")
+    patch.setenv("STUDIO_SYSTEMS", str(file))
+
+
+def test_a_typist_who_hears_nothing_does_not_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    declare(tmp_path, monkeypatch, "flite -voice slt -t Hello. -o /dev/stdout")  # once the text has ended
+    load = figures("load", "--seconds", "1", "--most", "2", systems=("mute",))
+    assert load["typists_without_stall"] == 0 and [one["typists"] for one in load["tries"]] == [1]
+    assert load["tries"][0]["unheard"] == 1 and load["tries"][0]["stalls"] == 0
+    assert "heard nothing in 1 s: raise --seconds" in answer(load)
+
+
+@pytest.mark.parametrize("arguments", [("load", "--seconds", "1"), ("latency", "--count", "1", "--served", "0")])
+def test_a_system_that_fails_has_no_figures(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
+) -> None:
+    declare(tmp_path, monkeypatch, "exit 3")
+    with pytest.raises(StudioError, match=r"mute did not speak .*: .* 3"):
+        figures(*arguments, systems=("mute",))
 
 
 def test_several_systems_side_by_side(

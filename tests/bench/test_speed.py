@@ -102,7 +102,7 @@ def test_number_of_typists_is_doubled_then_bisected(
     def fake(setting: LoadSetting, count: int) -> dict:
         tried.append(count)
         batch = {"module": "decode", "runs": 3, "mean_rows": 1.0, "ms_per_run": 2.0, "histogram": {"1": {"runs": 3}}}
-        common = {"failed": 0, "words": 9, "audio_s": 3.0, "longest_ms": 0.0, "modules": [batch]}
+        common = {"failed": 0, "unheard": 0, "words": 9, "audio_s": 3.0, "longest_ms": 0.0, "modules": [batch]}
         return common | {"typists": count, "stalls": max(0, count - 11), "stalled_typists": 0}
 
     monkeypatch.setattr(typists, "_try", fake)
@@ -122,7 +122,7 @@ def test_number_of_typists_is_doubled_then_bisected(
 def test_attempt_counts_typed_and_heard_words(subject: Subject) -> None:
     setting = LoadSetting(**vars(subject), lines=LINES, wpm=600.0, seconds=0.5)
     found = typists._try(setting, 2)
-    assert found["words"] >= 10 and found["audio_s"] > 0 and found["failed"] == 0
+    assert found["words"] >= 10 and found["audio_s"] > 0 and found["failed"] == found["unheard"] == 0
     modules = subject.loaded(2).family.modules
     assert {"prefill", "decode"} <= modules.keys()
     assert {one["module"] for one in found["modules"]} == {*modules, "vocode"}

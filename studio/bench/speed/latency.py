@@ -6,6 +6,7 @@ t3 is part of t4, since a server does not know when its kernel sends. t6 is meas
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,8 @@ from studio.bench.material import EvaluationRun, evaluation_run, options_text, r
 from studio.bench.page.browser import own_command, running_app
 from studio.bench.settings import LatencySetting
 from studio.bench.speed.systems import compare_systems
-from studio.core.errors import StudioError, needs
+from studio.core import events as ev
+from studio.core.errors import Closed, StudioError, needs
 from studio.core.ports import SpeakRequest
 from studio.core.traces.trace import Trace, collect_trace
 from studio.measure.latency import STEPS, LatencyLadder, ladder, percentiles, summary
@@ -110,12 +112,16 @@ def _served(at: EvaluationRun, setting: LatencySetting, texts: list[tuple[str, i
 def _speak(at: EvaluationRun, setting: LatencySetting, speaker: str, text: str, gap_ms: float = 0.0) -> Trace:
     request = SpeakRequest(voice=f"{at.card.name}:{speaker}", seed=setting.seed, options=at.one_setting)
     utterance = at.engine.open(request)
-    for word in text.split():
-        utterance.push_text(word + " ")
-        if gap_ms:
-            time.sleep(gap_ms / 1000.0)
-    utterance.end()
-    return collect_trace(utterance.provenance, utterance.events())
+    with suppress(Closed):  # it has failed already
+        for word in text.split():
+            utterance.push_text(word + " ")
+            if gap_ms:
+                time.sleep(gap_ms / 1000.0)
+        utterance.end()
+    trace = collect_trace(utterance.provenance, utterance.events())
+    if isinstance(last := trace.events[-1], ev.Failed):
+        raise StudioError(f"{at.card.name} did not speak {text[:60]!r}: {last.message}")
+    return trace
 
 
 def _level_db(traces: list[Trace]) -> float:

@@ -14,7 +14,7 @@ from typing import Any
 
 from studio.bench.settings import LoadSetting
 from studio.core import events as ev
-from studio.core.errors import Busy
+from studio.core.errors import Busy, StudioError
 from studio.core.ports import EngineLoad, SpeakRequest
 from studio.core.speaking import speak_once
 from studio.engine.engine import LocalEngine
@@ -52,7 +52,7 @@ def bench_typists(setting: LoadSetting) -> dict[str, Any]:
     def fits(count: int) -> bool:
         with terminal.status(f"{count} typists"):
             tries[count] = _try(setting, count)
-        return not tries[count]["stalls"]
+        return not (tries[count]["stalls"] or tries[count]["unheard"])
 
     low, high = 0, 1
     while high <= setting.most and fits(high):
@@ -74,22 +74,34 @@ def bench_typists(setting: LoadSetting) -> dict[str, Any]:
 
 def _try(setting: LoadSetting, count: int) -> dict[str, Any]:
     with closing(setting.subject.engine(count)) as engine:
-        speak_once(engine, SpeakRequest(), setting.lines[0])  # so that everything is loaded
+        _warm_up(engine, setting)
         before = engine.load()
         typists = crowd(engine, setting, count)
         load = engine.load()
+        overdue_ms = [one.utterance.overdue_ms() for one in typists]
         spoken = leave(typists)
-    stalls_by_typist = [stalls_ms(events, 1000.0 * WARM_S) for _, events in spoken]
+    stalls_by_typist = [
+        stalls_ms(events, 1000.0 * WARM_S) + [late_ms - HELD_BACK_MS] * (late_ms > HELD_BACK_MS)
+        for (_, events), late_ms in zip(spoken, overdue_ms, strict=True)
+    ]
     return {
         "typists": count,
         "stalls": sum(len(one) for one in stalls_by_typist),
         "stalled_typists": sum(bool(one) for one in stalls_by_typist),
         "longest_ms": max((ms for one in stalls_by_typist for ms in one), default=0.0),
         "failed": sum(isinstance(events[-1], ev.Failed) for _, events in spoken),
+        "unheard": sum(not one.utterance.samples for one, _ in spoken),
         "words": sum(one.typed for one, _ in spoken),
         "audio_s": sum(one.utterance.samples / one.utterance.card.sample_rate_hz for one, _ in spoken),
         "modules": batches(load, before),
     }
+
+
+def _warm_up(engine: LocalEngine, setting: LoadSetting) -> None:
+    """Speak a text, so that everything is loaded. Raises StudioError: it could not be spoken."""
+    last = speak_once(engine, SpeakRequest(), setting.lines[0]).events[-1]
+    if isinstance(last, ev.Failed):
+        raise StudioError(f"{engine.cards()[0].name} did not speak {setting.lines[0][:60]!r}: {last.message}")
 
 
 def crowd(
@@ -166,6 +178,12 @@ def stalls_ms(events: Sequence[ev.Event], from_ms: float = 0.0) -> list[float]:
 def answer(out: Mapping[str, Any]) -> str:
     """The result as a sentence."""
     count, wpm = out["typists_without_stall"], out["wpm"]
+    if not count and out["tries"] and out["tries"][0].get("failed"):
+        return "The only typist's speech failed: see what studio say, or studio systems test, says of its text."
+    if not count and out["tries"] and out["tries"][0].get("unheard"):
+        return (
+            f"The only typist heard nothing in {out['seconds']:g} s: raise --seconds, or cut its text shorter."
+        )
     if not count:
         none = f"Not even one typist at {wpm:g} words a minute runs without stalls"
         return f"{none}: stop other programs, or try a smaller voice."
@@ -177,11 +195,11 @@ def answer(out: Mapping[str, Any]) -> str:
 def show_typists(out: Mapping[str, Any]) -> None:
     rows = []
     for one in out["tries"]:
-        counts = [str(one["typists"]), one["stalls"], one["stalled_typists"]]
+        counts = [str(one["typists"]), one["stalls"], one["stalled_typists"], one.get("unheard", 0)]
         rows.append([*counts, f"{one['longest_ms']:.0f}", f"{one['audio_s']:.0f}"])
     title = f"{answer(out)} ({out['voice']}, {out['weights']} weights, {out['seconds']:g} s a run)"
     longest = f"longest beyond {HELD_BACK_MS:.0f} ms, ms"
-    print_table(title, ("typists", "stalls", "typists with stalls", longest, "speech, s"), rows)
+    print_table(title, ("typists", "stalls", "typists with stalls", "without sound", longest, "speech, s"), rows)
     if out["modules"]:
         show_batches(out["modules"], f"Batches with {out['typists_without_stall']} typists")
 
@@ -242,7 +260,9 @@ class _Newcomers:
             self._there.remove(one)
             one.cancel()
             sound = next((event for event in one.events() if isinstance(event, ev.Audio)), None)
-            if sound is not None:
+            if sound is None:
+                self.unheard += 1
+            else:
                 self.first_ms.append(sound.t_ms)
 
     def _come(self) -> None:
@@ -274,7 +294,7 @@ def bench_newcomers(setting: LoadSetting, fitting: int) -> dict[str, Any]:
 
 def _among(setting: LoadSetting, count: int) -> dict[str, Any]:
     with closing(setting.subject.engine(count + _SPARE_PLACES)) as engine:
-        speak_once(engine, SpeakRequest(), setting.lines[0])  # so that everything is loaded
+        _warm_up(engine, setting)
         newcomers = _Newcomers(engine, setting.lines)
         typists = crowd(engine, setting, count, newcomers.tick)
         newcomers.stay_away()

@@ -181,6 +181,12 @@ class WaitTracker:
         """Sound left in an ideal player; minus infinity before the first."""
         return -math.inf if self._dry_at_ms is None else self._dry_at_ms - now_ms
 
+    def overdue_ms(self, now_ms: float) -> float:
+        """How long an ideal player has had no sound although text and credit are there; 0 before the first sound."""
+        if self._dry_at_ms is None or now_ms <= self._dry_at_ms:
+            return 0.0
+        return sum(one.duration_ms for one in self._split(self._dry_at_ms, 0, now_ms) if one.reason == "compute")
+
     def retract(self, samples: int) -> None:
         """Samples that were made will not be played."""
         if self._dry_at_ms is not None:

@@ -55,6 +55,10 @@ class EngineRequest(RequestClient):
         """Sound that the listener's player still has; minus infinity before the first."""
         return self._waits.buffered_ms(now_ms)
 
+    def overdue_ms(self) -> float:
+        """How long the listener's player has had no sound that could have been made; 0 before the first."""
+        return 0.0 if self.done else self._waits.overdue_ms(self._clock.now_ms())
+
     def set_queue_position(self, ahead: int) -> None:
         """Report how many are ahead in the queue, where that changed."""
         if ahead != self._queue_position:

@@ -106,3 +106,17 @@ def test_sound_made_ahead_is_no_wait():
     one.hold("text")
     one.resume(500.0)
     assert one.on_samples(600, 600 * 40, 510.0) == [], "a second was made ahead"
+
+
+def test_a_player_without_sound_that_is_due_is_overdue() -> None:
+    one = WaitTracker(24_000, 25.0)
+    one.resume(0.0)
+    assert one.overdue_ms(900.0) == 0.0, "nothing was heard yet"
+    one.on_samples(600, 0, 0.0)
+    assert one.overdue_ms(20.0) == 0.0 and one.overdue_ms(95.0) == 70.0
+    one.hold("text")
+    assert one.overdue_ms(900.0) == 0.0
+    one.resume(100.0)
+    assert one.overdue_ms(900.0) == 775.0, "a frame's length after the text"
+    one.hold("credit")
+    assert one.overdue_ms(900.0) == 0.0
