@@ -43,6 +43,9 @@ test-all: .venv/dev.stamp ## lint, then run all tests, collected once
 	$(PYTEST) -m "not alone" $(ARGS)
 	$(ALONE)
 
+cancels: .venv/dev.stamp ## interrupt over each door 1,000 times: are the words told as heard those that were played? (half an hour)
+	STUDIO_CANCELS=1000 $(PYTEST) -k "interruption or interruptions" tests/serve/adapters tests/systems tests/chat $(ARGS)
+
 lint: .venv/dev.stamp ## check style, types and the import contracts
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -108,4 +111,4 @@ node_modules/.stamp: package.json
 	$(COMPILED)
 	touch $@ .venv/app.stamp
 
-.PHONY: help app test test-quick test-slow test-all lint lint-js bench table clean
+.PHONY: help app test test-quick test-slow test-all cancels lint lint-js bench table clean

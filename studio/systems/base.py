@@ -19,7 +19,10 @@ MAX_MESSAGE_BYTES = 4_000_000  # of one message or block of a system
 
 @dataclass(frozen=True)
 class CharTimes:
-    """Characters [char_start, char_end) of the text as sent sound from ``start_s`` to ``end_s`` of the utterance."""
+    """Characters [char_start, char_end) of the text as sent sound from ``start_s`` to ``end_s`` of the utterance.
+
+    No characters: the word that has ``char_start`` begins at ``start_s``.
+    """
 
     char_start: int
     char_end: int
@@ -78,11 +81,11 @@ class SentText:
         """Append text."""
         self._text += text
 
-    def first_char(self) -> tuple[int, int] | None:
+    def next_word(self) -> int | None:
         """Where the next word of the text begins; None where there is none yet."""
         rest = self._text[self._at :]
         at = self._at + len(rest) - len(rest.lstrip())
-        return (at, at + 1) if at < len(self._text) else None
+        return at if at < len(self._text) else None
 
     def find(self, answer: str) -> tuple[int, int] | None:
         """Where the next part of the text that reads so is; None for white space and for what is not near."""

@@ -21,6 +21,8 @@ class WordTimer:
         self._rate_hz = rate_hz
         self._words: list[SpokenWord] = []  # without times
         self._open: tuple[SpokenWord, int, WordSource] | None = None  # started; its end so far, and its source
+        self._is_whole = False  # the end of the open word is known
+        self._has_times = False  # the system sends times
         self._end = 0  # of the last word
         self._chars, self._samples = _CHARACTERS, round(_CHARACTERS * _CHARACTER_S * rate_hz)
         self.segment_words: list[SpokenWord] = []
@@ -42,26 +44,33 @@ class WordTimer:
         return self._spread(words, max(start, self._end), end)
 
     def break_off(self, start: int | None, samples: int) -> list[Event]:
-        """Word times at a cancel: of words that sounded before ``samples``, the first of them at ``start``."""
-        events = self._close()
-        if start is None or not self._words:
+        """Word times at a cancel: of words that sounded before ``samples``, the first of them at ``start``.
+
+        Of a system that sends times, a word whose end is not known was not spoken to its end.
+        """
+        if self._has_times:
+            is_spoken = self._open is not None and self._is_whole and self._open[1] <= samples
+            events, self._open, self._words = self._close() if is_spoken else [], None, []
             return events
+        if start is None or not self._words:
+            return []
         start = max(start, self._end)
         needed = sum(map(_chars, self._words)) * self._samples / self._chars
         spread = self._spread(self._words, start, start + max(round(needed), samples - start))
         self._words = []
-        return [*events, *(event for event in spread if _sample(event) < samples)]
+        return [event for event in spread if _sample(event) < samples]
 
     def on_times(self, times: CharTimes, samples: int) -> list[Event]:
         """Times of characters, in the text's order; returns the events that they complete."""
         start, end = (max(0, round(at * self._rate_hz)) for at in (times.start_s, times.end_s))
         events: list[Event] = []
+        self._has_times = True
         if self._open is not None and self._open[0].char_end > times.char_start:
             word, until, _ = self._open
             self._open = word, max(until, end), times.source
             return self._close_whole(times, samples)
         here = next((k for k, one in enumerate(self._words) if one.char_end > times.char_start), None)
-        if here is None or self._words[here].char_start >= times.char_end:
+        if here is None or self._words[here].char_start >= max(times.char_end, times.char_start + 1):
             return events
         events += self._close()
         start = max(start, self._end)
@@ -77,7 +86,8 @@ class WordTimer:
         """End the open word if its last character has ended in the sound so far, without waiting for the next word."""
         assert self._open is not None, "a word has begun"
         word, end, _ = self._open
-        return self._close() if times.char_end >= word.char_end and end <= samples else []
+        self._is_whole = times.char_end >= word.char_end
+        return self._close() if self._is_whole and end <= samples else []
 
     def finish(self, samples: int) -> list[Event]:
         """The last events of a live system; words that it sent no times for fill the rest."""

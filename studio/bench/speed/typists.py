@@ -181,9 +181,7 @@ def answer(out: Mapping[str, Any]) -> str:
     if not count and out["tries"] and out["tries"][0].get("failed"):
         return "The only typist's speech failed: see what studio say, or studio systems test, says of its text."
     if not count and out["tries"] and out["tries"][0].get("unheard"):
-        return (
-            f"The only typist heard nothing in {out['seconds']:g} s: raise --seconds, or cut its text shorter."
-        )
+        return f"The only typist heard nothing in {out['seconds']:g} s: raise --seconds, or cut its text shorter."
     if not count:
         none = f"Not even one typist at {wpm:g} words a minute runs without stalls"
         return f"{none}: stop other programs, or try a smaller voice."

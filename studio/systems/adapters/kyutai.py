@@ -55,7 +55,7 @@ class KyutaiAdapter(LiveAdapter):
                 case "Text" if (span := sent.find(answer["text"])) is not None:
                     stop_s = answer["stop_s"]
                     yield CharTimes(*span, answer["start_s"], stop_s, "action")
-                    if (following := sent.first_char()) is not None:  # their server ends a word where the next begins
-                        yield CharTimes(*following, stop_s, stop_s, "action")
+                    if (following := sent.next_word()) is not None:  # their server ends a word where the next begins
+                        yield CharTimes(following, following, stop_s, stop_s, "action")
                 case "Error":
                     raise SystemFailed(f"the system says: {answer.get('message', '')!s:.300}", "see its log")

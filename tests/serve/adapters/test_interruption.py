@@ -1,148 +1,162 @@
 """Interruption over each door that can cancel: what a client tells as heard is what its player played, to the word.
 
-``STUDIO_CANCELS`` sets the number of random cancels of each door.
+The doors are tried on the engine itself, with a tiny voice, and on tones, which come at a known pace.
 """
 
 import base64
 import json
-import os
-import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+import httpx
+import msgpack
 import numpy as np
 import pytest
-from serve.serving import Served, of
+from cancels import CANCELS, heard_words, random_cancels
+from serve.serving import Served, eventually, of
+from tinyvoice import write_tiny_voice
 from tones import RATE_HZ, Script
+from websockets.exceptions import InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
+from studio.core.events import Cancelled
 from studio.core.packets import Packet
 from studio.core.ports import SpeakRequest
 from studio.core.speaking import speak_once
+from studio.core.traces.trace import open_trace
+from studio.engine.engine import open_engine
+from studio.serve.app import create_app
+from studio.text.normalise import best
 
-CANCELS = int(os.environ.get("STUDIO_CANCELS", "20"))
-WORDS = ("Alpha", "beta,", "a", "gamma", "delta.", "I", "epsilon", "zeta!")
+pytestmark = pytest.mark.timeout(300 + CANCELS)
+
 MS = RATE_HZ // 1000
-LOOK_AHEAD = 2  # words that the voice waits for
-WAIT_S = 20.0
+WAIT_S = 60.0
+Whole = Callable[[str], np.ndarray]
+VOICES = {"tones": "tone:low", "engine": "tiny:one"}
+
+
+class LocalServed(Served):
+    """The engine itself over a folder of voices."""
+
+    def __init__(self, folder: Path) -> None:
+        self._voices = folder / "voices"
+        write_tiny_voice(self._voices)
+        super().__init__(folder)
+
+    def make_app(self) -> Any:
+        """What is served."""
+        engine: Any = open_engine(self._voices, best(), device="cpu")
+        engine.places = engine.free_slots()
+        self.engine = engine
+        return create_app(engine, self.settings)
+
+
+@pytest.fixture(params=VOICES)
+def voice(request: pytest.FixtureRequest) -> str:
+    return VOICES[request.param]
+
+
+@pytest.fixture
+def server(tmp_path: Path, voice: str) -> Iterator[Served]:
+    served = LocalServed(tmp_path) if voice.startswith("tiny") else Served(tmp_path, Script(speed=60.0))
+    yield served
+    served.stop()
+    if isinstance(served, LocalServed):
+        served.engine.close()
+
+
+@pytest.fixture
+def whole(server: Served, voice: str) -> Whole:
+    """The sound of a whole text."""
+    return cache(lambda text: speak_once(server.engine, SpeakRequest(voice), text).pcm)
+
+
+@contextmanager
+def opened(server: Served, path: str) -> Iterator[ClientConnection]:
+    """A socket; an address may open twenty a second."""
+    with ExitStack() as stack:
+        made: list[ClientConnection] = []
+
+        def is_open() -> bool:
+            try:
+                address = server.url.replace("http", "ws") + path
+                made.append(stack.enter_context(connect(address, proxy=None, max_size=None)))
+            except InvalidStatus as error:
+                assert error.response.status_code == 429, error
+            return bool(made)
+
+        eventually(is_open, "a socket")
+        yield made[0]
 
 
 @dataclass
 class Heard:
-    """What a client knows when its player was stopped: samples received, and words by the times that it was sent."""
+    """What a client knows: samples received, and the ends of words by the times that it was sent, in samples."""
 
     samples: int = 0
-    ends: list[float] = field(default_factory=list)  # samples, of words in order
+    ends: list[float] = field(default_factory=list)
 
     def words(self, played: int) -> int:
         """Words that were played to their end."""
-        return sum(end <= played for end in self.ends)
+        return sum(round(end) <= played for end in self.ends)
 
 
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[Served]:
-    served = Served(tmp_path, Script(speed=60.0))
-    yield served
-    served.stop()
-
-
-def cases(server: Served, seed: int) -> Iterator[tuple[str, int, list[int]]]:
-    """Text, played sample, and the true ends of its words; no sample is within a millisecond of an end."""
-    draw = random.Random(seed)
-    truth: dict[str, list[int]] = {}
-    left = CANCELS
-    while left:
-        text = " ".join(draw.choice(WORDS) for _ in range(draw.randrange(4, 9)))
-        if text not in truth:
-            trace = speak_once(server.engine, SpeakRequest("tone:low"), text)
-            truth[text] = [one.end for one in trace.words() if one.end is not None]
-        ends = truth[text]
-        played = draw.randrange(1, ends[-LOOK_AHEAD - 1])  # later words wait for more text
-        if all(abs(played - end) > MS for end in ends):
-            left -= 1
-            yield text, played, ends
-
-
-def true_words(ends: list[int], played: int) -> int:
-    return sum(end <= played for end in ends)
-
-
-def test_native(server: Served) -> None:
+def test_native(server: Served, voice: str) -> None:
     with server.talk() as talk:
-        for number, (text, played, ends) in enumerate(cases(server, 1)):
-            assert talk.open(number, voice="tone:low")["type"] == "ready"
+        for number, (text, played, ends) in enumerate(random_cancels(server.engine, voice, 1)):
+            assert talk.open(number, voice=voice)["type"] == "ready"
             talk.say("text", number, text=text + " ")
-            received = 0
-            while received < played:
+            message, first_sample = None, 0
+            while first_sample < played:  # the player is behind what was received
                 message = talk.hear(WAIT_S, check=False)
-                received += len(message.pcm) if isinstance(message, Packet) else 0
+                first_sample = message.first_sample if isinstance(message, Packet) else first_sample
             talk.say("cancel", number, played_sample=played)
             (cancelled,) = of(talk.until("ended", utterance=number), "cancelled")
-            count = true_words(ends, played)
+            count = heard_words(ends, played)
             assert cancelled["heard"] == list(range(count)), (text, played, ends)
-            spoken = text.split()[:count]
-            assert text[: cancelled["char_end"]].split()[:count] == spoken
+            assert text[: cancelled["char_end"]].split() == text.split()[:count]
 
 
-def until(ws: ClientConnection, name: str, played: int, heard: Heard) -> bool:
-    """Read an ElevenLabs context until so much was received; whether it ended before."""
-    while heard.samples < played:
-        message = json.loads(ws.recv(timeout=WAIT_S))
-        if message.get("contextId") != name:
-            continue  # the rest of another one
-        _elevenlabs(message, heard)
-        if message.get("isFinal"):
-            return True
-    return False
+# ------------------------------------------------------------ sockets with a message that cancels
 
 
-def _elevenlabs(message: dict[str, Any], heard: Heard) -> None:
-    heard.samples += len(base64.b64decode(message.get("audio") or "")) // 2
+def _elevenlabs(message: Mapping[str, Any], heard: Heard) -> int:
+    """Take a message's times; returns its samples."""
     if alignment := message.get("alignment"):
         spans = zip(alignment["chars"], alignment["charStartTimesMs"], alignment["charDurationsMs"], strict=True)
-        ends = [start + length for char, start, length in spans if not char.isspace()]
-        heard.ends.append(max(ends) * MS)
+        heard.ends.append(max(start + length for char, start, length in spans if not char.isspace()) * MS)
+    return len(base64.b64decode(message.get("audio") or "")) // 2
 
 
-@pytest.mark.parametrize("rate_hz", [RATE_HZ, 16_000])
-def test_no_sound_follows_a_cancel(server: Served, rate_hz: int) -> None:
-    """Sound that is queued, or held back by an encoder, is dropped once the cancel was read."""
-    sound = {"container": "raw", "encoding": "pcm_s16le", "sample_rate": rate_hz}
-    common = {"model_id": "sonic-3", "voice": {"mode": "id", "id": "low"}, "output_format": sound}
-    with connect(server.url.replace("http", "ws") + "/tts/websocket", proxy=None) as ws:
-        for number in range(CANCELS):
-            name = f"c{number}"
-            ws.send(json.dumps({**common, "context_id": name, "continue": True, "transcript": "alpha " * 100}))
-            while json.loads(ws.recv(timeout=WAIT_S))["type"] != "chunk":
-                pass
-            ws.send(json.dumps({"cancel": True, "context_id": name}))
-            ws.send(json.dumps({"transcript": 3}))  # its answer says that the cancel was read
-            kinds = [""]
-            while not {"done", "error"} <= {*kinds}:
-                kinds.append(json.loads(ws.recv(timeout=WAIT_S))["type"])
-            assert "chunk" not in kinds[kinds.index("error") :]
-
-
-def test_elevenlabs_close_context(server: Served) -> None:
+def test_elevenlabs_close_context(server: Served, voice: str) -> None:
     query = "output_format=pcm_24000&sync_alignment=true"
-    path = f"/v1/text-to-speech/tone:low/multi-stream-input?{query}"
-    with connect(server.url.replace("http", "ws") + path, proxy=None) as ws:
-        for number, (text, played, ends) in enumerate(cases(server, 2)):
-            name, heard = f"c{number}", Heard()
+    with opened(server, f"/v1/text-to-speech/{voice}/multi-stream-input?{query}") as ws:
+        for number, (text, played, ends) in enumerate(random_cancels(server.engine, voice, 2, apart=MS)):
+            name, heard, is_closed = f"c{number}", Heard(), False
             ws.send(json.dumps({"text": text + " ", "context_id": name}))
-            assert not until(ws, name, played, heard)
-            ws.send(json.dumps({"context_id": name, "close_context": True}))
-            until(ws, name, 10**9, heard)
-            assert heard.words(played) == true_words(ends, played), (text, played, ends, heard)
+            while True:
+                message = json.loads(ws.recv(timeout=WAIT_S))
+                if message.get("contextId") != name:
+                    continue  # the rest of another one
+                heard.samples += _elevenlabs(message, heard)
+                if message.get("isFinal"):
+                    break
+                if heard.samples >= played and not is_closed:
+                    ws.send(json.dumps({"context_id": name, "close_context": True}))
+                    is_closed = True
+            assert is_closed and heard.words(played) == heard_words(ends, played), (text, played, ends, heard)
 
 
-def test_cartesia_cancel(server: Served) -> None:
+def test_cartesia_cancel(server: Served, voice: str) -> None:
     sound = {"container": "raw", "encoding": "pcm_s16le", "sample_rate": RATE_HZ}
-    common = {"model_id": "sonic-3", "voice": {"mode": "id", "id": "low"}, "output_format": sound}
-    with connect(server.url.replace("http", "ws") + "/tts/websocket", proxy=None) as ws:
-        for number, (text, played, ends) in enumerate(cases(server, 3)):
+    common = {"model_id": "sonic-3", "voice": {"mode": "id", "id": voice}, "output_format": sound}
+    with opened(server, "/tts/websocket") as ws:
+        for number, (text, played, ends) in enumerate(random_cancels(server.engine, voice, 3)):
             name, heard, is_cancelled = f"c{number}", Heard(), False
             more = {"context_id": name, "continue": False, "add_timestamps": True}
             ws.send(json.dumps({**common, **more, "transcript": text}))
@@ -159,15 +173,33 @@ def test_cartesia_cancel(server: Served) -> None:
                     is_cancelled = True
                 if message["type"] == "done":
                     break
-            assert heard.words(played) == true_words(ends, played), (text, played, ends, heard)
+            assert heard.words(played) == heard_words(ends, played), (text, played, ends, heard)
 
 
 @pytest.mark.parametrize("rate_hz", [RATE_HZ, 16_000])
-def test_deepgram_clear(server: Served, rate_hz: int) -> None:
+def test_no_sound_follows_a_cancel(server: Served, voice: str, rate_hz: int) -> None:
+    """Sound that is queued, or held back by an encoder, is dropped once the cancel was read."""
+    sound = {"container": "raw", "encoding": "pcm_s16le", "sample_rate": rate_hz}
+    common = {"model_id": "sonic-3", "voice": {"mode": "id", "id": voice}, "output_format": sound}
+    with opened(server, "/tts/websocket") as ws:
+        for number in range(CANCELS):
+            name = f"c{number}"
+            ws.send(json.dumps({**common, "context_id": name, "continue": True, "transcript": "alpha " * 100}))
+            while json.loads(ws.recv(timeout=WAIT_S))["type"] != "chunk":
+                pass
+            ws.send(json.dumps({"cancel": True, "context_id": name}))
+            ws.send(json.dumps({"transcript": 3}))  # its answer says that the cancel was read
+            kinds = [""]
+            while not {"done", "error"} <= {*kinds}:
+                kinds.append(json.loads(ws.recv(timeout=WAIT_S))["type"])
+            assert "chunk" not in kinds[kinds.index("error") :]
+
+
+@pytest.mark.parametrize("rate_hz", [RATE_HZ, 16_000])
+def test_deepgram_clear(server: Served, voice: str, whole: Whole, rate_hz: int) -> None:
     """The protocol tells no words: after ``Cleared`` nothing of the old text comes, and the next text is whole."""
-    path = f"/v1/speak?model=low&encoding=linear16&sample_rate={rate_hz}"
-    with connect(server.url.replace("http", "ws") + path, proxy=None) as ws:
-        for text, played, _ in cases(server, 4):
+    with opened(server, f"/v1/speak?model={voice}&encoding=linear16&sample_rate={rate_hz}") as ws:
+        for text, played, _ in random_cancels(server.engine, voice, 4):
             _say(ws, "Speak", text=text + " ")
             received = 0
             while received < played:
@@ -182,16 +214,104 @@ def test_deepgram_clear(server: Served, rate_hz: int) -> None:
             while isinstance(message := ws.recv(timeout=WAIT_S), bytes):
                 sound += message
             assert json.loads(message)["type"] == "Flushed"
-            pcm, whole = np.frombuffer(sound, "<i2"), _whole(server, text)
+            pcm, expected = np.frombuffer(sound, "<i2"), whole(text)
             if rate_hz == RATE_HZ:
-                assert np.array_equal(pcm, whole), text
+                assert np.array_equal(pcm, expected), text
             else:
-                assert len(pcm) * RATE_HZ // rate_hz == pytest.approx(len(whole), abs=2 * MS), text
+                assert len(pcm) * RATE_HZ // rate_hz == pytest.approx(len(expected), abs=2 * MS), text
 
 
 def _say(ws: ClientConnection, kind: str, **fields: Any) -> None:
     ws.send(json.dumps({"type": kind, **fields}))
 
 
-def _whole(server: Served, text: str) -> np.ndarray:
-    return speak_once(server.engine, SpeakRequest("tone:low"), text).pcm
+# ------------------------------------------------------------ doors that are cancelled by leaving
+
+
+def _leave_stream_input(server: Served, voice: str, text: str, played: int, heard: Heard) -> None:
+    query = "output_format=pcm_24000&sync_alignment=true"
+    with opened(server, f"/v1/text-to-speech/{voice}/stream-input?{query}") as ws:
+        ws.send(json.dumps({"text": text + " "}))
+        while True:
+            message = json.loads(ws.recv(timeout=WAIT_S))
+            samples = _elevenlabs(message, heard)
+            if samples and heard.samples >= played:
+                return
+            heard.samples += samples
+
+
+def _leave_kyutai(server: Served, voice: str, text: str, played: int, heard: Heard) -> None:
+    with opened(server, f"/api/tts_streaming?voice={voice}&format=PcmMessagePack") as ws:
+        for word in text.split():
+            ws.send(msgpack.packb({"type": "Text", "text": word}))
+        while True:
+            message: Any = msgpack.unpackb(ws.recv(timeout=WAIT_S))
+            assert message["type"] != "Error", message
+            if message["type"] == "Text":
+                heard.ends.append(message["stop_s"] * RATE_HZ)
+            if message["type"] == "Audio":
+                if heard.samples >= played:
+                    return
+                heard.samples += len(message["pcm"])
+
+
+def _leave_lines(server: Served, voice: str, text: str, played: int, heard: Heard) -> None:
+    """ElevenLabs' stream with timestamps."""
+    path = f"/v1/text-to-speech/{voice}/stream/with-timestamps?output_format=pcm_24000"
+    with httpx.stream("POST", server.url + path, json={"text": text}, timeout=WAIT_S) as answer:
+        for line in answer.iter_lines():
+            message = json.loads(line)
+            if alignment := message.get("alignment"):
+                spans = zip(alignment["characters"], alignment["character_end_times_seconds"], strict=True)
+                heard.ends.append(max(end_s for char, end_s in spans if not char.isspace()) * RATE_HZ)
+            samples = len(base64.b64decode(message.get("audio_base64") or "")) // 2
+            if samples and heard.samples >= played:
+                return
+            heard.samples += samples
+
+
+LEAVING: dict[str, Callable[[Served, str, str, int, Heard], None]] = {
+    "elevenlabs-stream-input": _leave_stream_input,
+    "elevenlabs-lines": _leave_lines,
+    "kyutai": _leave_kyutai,
+}
+
+
+def all_free(server: Served) -> bool:
+    return server.engine.free_slots() == server.engine.places
+
+
+@pytest.mark.parametrize("door", LEAVING)
+def test_leaving_with_times_of_words(server: Served, voice: str, door: str) -> None:
+    """A client that leaves has the times of every word that its player played."""
+    for text, played, ends in random_cancels(server.engine, voice, 5, apart=MS):
+        heard = Heard()
+        LEAVING[door](server, voice, text, played, heard)
+        assert heard.words(played) == heard_words(ends, played), (text, played, ends, heard)
+        eventually(lambda: all_free(server), "the slot")
+
+
+@pytest.mark.parametrize("stream_format", ["audio", "sse"])
+def test_leaving_openai(server: Served, voice: str, whole: Whole, stream_format: str) -> None:
+    """What came is the beginning of the speech, and the trace tells nothing as heard that was not sent."""
+    for text, played, ends in random_cancels(server.engine, voice, 6):
+        body = {"input": text, "voice": voice, "response_format": "pcm", "stream_format": stream_format}
+        sound = b""
+        with httpx.stream("POST", f"{server.url}/v1/audio/speech", json=body, timeout=WAIT_S) as answer:
+            trace_path = answer.headers["X-Studio-Trace"]
+            pieces = answer.iter_raw() if stream_format == "audio" else map(_delta, answer.iter_lines())
+            for piece in pieces:
+                sound += piece
+                if len(sound) // 2 >= played:
+                    break
+        assert np.array_equal(np.frombuffer(sound, "<i2"), whole(text)[: len(sound) // 2]), text
+        eventually(lambda: all_free(server), "the slot")
+        eventually(lambda path=trace_path: httpx.get(f"{server.url}/{path}").status_code == 200, "the trace")
+        trace = open_trace(server.settings.traces_folder / trace_path.removeprefix("traces/"))
+        for cancelled in (one for one in trace.events if isinstance(one, Cancelled)):
+            assert len(cancelled.heard) <= heard_words(ends, len(sound) // 2)
+
+
+def _delta(line: str) -> bytes:
+    event = json.loads(line.removeprefix("data: ")) if line.startswith("data: {") else {}
+    return base64.b64decode(event.get("audio", ""))
