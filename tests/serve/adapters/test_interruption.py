@@ -111,10 +111,13 @@ def test_native(server: Served, voice: str) -> None:
         for number, (text, played, ends) in enumerate(random_cancels(server.engine, voice, 1)):
             assert talk.open(number, voice=voice)["type"] == "ready"
             talk.say("text", number, text=text + " ")
-            message, first_sample = None, 0
+            first_sample = 0
             while first_sample < played:  # the player is behind what was received
                 message = talk.hear(WAIT_S, check=False)
-                first_sample = message.first_sample if isinstance(message, Packet) else first_sample
+                if isinstance(message, Packet):
+                    first_sample = message.first_sample
+                    if first_sample % RATE_HZ == 0:  # as often as the credit needs
+                        talk.say("played", number, sample=min(first_sample, played))
             talk.say("cancel", number, played_sample=played)
             (cancelled,) = of(talk.until("ended", utterance=number), "cancelled")
             count = heard_words(ends, played)

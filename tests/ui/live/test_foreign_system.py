@@ -1,11 +1,13 @@
-"""A foreign program from one command to the page, Compare, a listening test and a load test."""
+"""Foreign programs from one command to the page, Compare, a listening test, and their latency and load."""
 
 import json
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from needs import needs
 from tinyvoice import write_tiny_voice
 from typer.testing import CliRunner
 from ui.compare_page import Compare
@@ -16,7 +18,7 @@ from studio.cli import cli
 
 pytestmark = pytest.mark.slow
 
-FLITE = "flite -voice slt -t {text} -o /dev/stdout"
+PROGRAMS = {"flite": "flite -voice slt -t {text} -o /dev/stdout", "espeak": "espeak-ng --stdout"}
 TEXT = "Good morning to you, my friend. How are you today?"
 
 
@@ -24,17 +26,25 @@ def run(*arguments: object) -> str:
     """The output of a command that succeeds."""
     done = CliRunner().invoke(cli, [str(one) for one in arguments], catch_exceptions=False)
     assert done.exit_code == 0, done.output
-    return done.output
+    return done.stdout
+
+
+@pytest.fixture(scope="module", params=PROGRAMS)
+def system(request: pytest.FixtureRequest) -> str:
+    """The name of a system."""
+    program = PROGRAMS[request.param].split()[0]
+    needs(shutil.which(program), f"{program} (apt-get install {program})")
+    return request.param
 
 
 @pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A folder with a tiny voice, and flite added by one command."""
+def home(tmp_path_factory: pytest.TempPathFactory, system: str) -> Iterator[Path]:
+    """A folder with a tiny voice, and the system added by one command."""
     folder = tmp_path_factory.mktemp("foreign")
     write_tiny_voice(folder / "voices")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("STUDIO_SYSTEMS", str(folder / "systems.toml"))
-        run("systems", "add", "flite", "--command", FLITE, "--licence", "BSD-like")
+        run("systems", "add", system, "--command", PROGRAMS[system], "--licence", "free")
         yield folder
 
 
@@ -45,10 +55,14 @@ def url(home: Path) -> Iterator[str]:
         yield address
 
 
-def test_it_is_in_the_list_of_voices_and_races_against_a_voice(visit: Callable[..., LivePage], url: str) -> None:
+def test_it_is_in_the_list_of_voices_and_races_against_a_voice(
+    visit: Callable[..., LivePage], url: str, system: str
+) -> None:
     live = visit(url=url)
-    assert "flite:default" in live.page.locator("#race-second option").evaluate_all("(all) => all.map((o) => o.value)")
-    live.page.goto(f"{url}?tap=1&voice=flite&speaker=default")
+    assert f"{system}:default" in live.page.locator("#race-second option").evaluate_all(
+        "(all) => all.map((o) => o.value)"
+    )
+    live.page.goto(f"{url}?tap=1&voice={system}&speaker=default")
     live.page.wait_for_selector('.live [data-option="cut"]', state="attached")
     live.type("Good morning, my friend. ")
     live.finish(spoken=1)
@@ -65,31 +79,34 @@ def test_it_is_in_the_list_of_voices_and_races_against_a_voice(visit: Callable[.
     assert "was heard" in live.page.locator(".race-status").text_content()
 
 
-def test_it_is_compared_with_a_voice(chromium: Any, url: str) -> None:
+def test_it_is_compared_with_a_voice(chromium: Any, url: str, system: str) -> None:
     tab = Compare(chromium, url)
     try:
-        tab.open(more="text=Good+morning+to+you.&voice=flite")
+        tab.open(more=f"text=Good+morning+to+you.&voice={system}")
         tab.page.locator(".ways button", has_text="All voices").first.click()
         tab.opened(3)
         names = tab.page.locator("[data-take]").all_text_contents()
-        assert any("flite" in one for one in names) and any("tiny" in one for one in names), names
+        assert any(system in one for one in names) and any("tiny" in one for one in names), names
     finally:
         tab.page.context.close()
     assert tab.wrong == []
 
 
-def test_a_listening_test_has_its_sounds_beside_a_voices(home: Path) -> None:
+def test_a_listening_test_has_its_sounds_beside_a_voices(home: Path, system: str) -> None:
     texts, voices, data = home / "texts.txt", home / "voices", home / "data"
     texts.write_text("One two three four.\nGood morning to you.\n", encoding="utf-8")
-    systems = ("--systems", "flite", "--systems", "tiny:one")
+    systems = ("--systems", system, "--systems", "tiny:one")
     where = ("--voices", voices, "--data", data)
     run("campaign", "new", "foreign", "--template", "speakstream-mos", "--texts", texts, *systems, "--open", *where)
     listed = run("campaign", "list", "--data", data)
     assert "foreign" in listed and "open" in listed
     manifest = json.loads((data / "spoken" / "foreign" / "manifest.json").read_text(encoding="utf-8"))
-    assert [one["name"] for one in manifest["systems"]] == ["flite", "tiny:one"] and len(manifest["files"]) == 4
+    assert [one["name"] for one in manifest["systems"]] == [system, "tiny:one"] and len(manifest["files"]) == 4
 
 
-def test_its_load_is_measured(home: Path) -> None:
-    load = json.loads(run("bench", "load", "--system", "flite", "--seconds", "1", "--most", "1", "--json"))
-    assert load["weights"] == "its own" and load["tries"][0]["failed"] == 0
+def test_its_latency_and_load_are_measured(home: Path, system: str) -> None:
+    load = json.loads(run("bench", "load", "--system", system, "--seconds", "4", "--most", "1", "--json"))
+    assert load["weights"] == "its own" and load["tries"][0]["failed"] == load["tries"][0]["unheard"] == 0
+    short = ("--count", "2", "--typed", "1", "--cold", "0", "--served", "0", "--json")
+    latency = json.loads(run("bench", "latency", "--system", system, *short))
+    assert latency["voice"] == system and 0 < latency["t2_t0_ms"]["p50"] <= latency["t5_t0_ms"]["p50"]
