@@ -10,14 +10,12 @@ from starlette.types import Message, Receive, Scope, Send
 from starlette.websockets import WebSocket
 from yarl import URL
 
+from studio.deploy.client_socket import ClientSocket
+from studio.deploy.frames import Refused, ReplicaSocket
 from studio.deploy.members import KEY_HEADER, Member
 from studio.serve.middleware.bodies import BODY_S
 
 MAX_KEPT_BYTES = 65_536  # of a request that can be sent to another replica; a longer one is passed on as it comes
-
-SERVICE_RESTART = 1012  # close code of a socket whose replica is gone; the client may connect again at once
-_HEARTBEAT_S = 20.0  # a replica whose machine is gone does not answer pings
-MAX_MESSAGE_BYTES = 4 * 2**20
 _OF_ONE_HOP = frozenset(
     b"connection keep-alive proxy-authenticate proxy-authorization proxy-connection te trailer transfer-encoding "
     b"upgrade".split()
@@ -169,19 +167,10 @@ async def _answer(
         return None if is_begun else LOST
 
 
-async def connect(
-    scope: Scope, member: Member, session: aiohttp.ClientSession, key: str
-) -> aiohttp.ClientWebSocketResponse:
-    """The same socket at a replica. Raises aiohttp.ClientError: WSServerHandshakeError for a refusal."""
-    return await session.ws_connect(
-        address(scope, member),
-        headers=headers_for(scope, key),
-        protocols=scope.get("subprotocols", ()),
-        max_msg_size=MAX_MESSAGE_BYTES,
-        autoclose=False,
-        heartbeat=_HEARTBEAT_S,
-        compress=0,
-    )
+async def connect(scope: Scope, member: Member, key: str) -> ReplicaSocket:
+    """The same socket at a replica. Raises Refused, OSError, TimeoutError."""
+    url = str(address(scope, member)).replace("http", "ws", 1)
+    return await ReplicaSocket.connect(url, headers_for(scope, key), scope.get("subprotocols", ()))
 
 
 async def refuse(websocket: WebSocket, status: int) -> None:
@@ -191,54 +180,49 @@ async def refuse(websocket: WebSocket, status: int) -> None:
     await websocket.send_denial_response(JSONResponse(error, status, retry))
 
 
-async def tunnel(websocket: WebSocket, members: Iterable[Member], session: aiohttp.ClientSession, key: str) -> None:
+async def tunnel(websocket: WebSocket, members: Iterable[Member], key: str) -> None:
     """Pass a socket to the first replica that accepts it, and keep it there."""
     status = 503
     for member in members:
         try:
-            socket = await connect(websocket.scope, member, session, key)
-        except aiohttp.WSServerHandshakeError as error:
+            socket = await connect(websocket.scope, member, key)
+        except Refused as error:
             status = error.status
             if status != 503:
                 break
-        except (aiohttp.ClientError, OSError):
+        except (OSError, TimeoutError):
             continue
         else:
-            async with socket:
-                await websocket.accept(socket.protocol)
-                up, down = asyncio.create_task(_up(websocket, socket)), asyncio.create_task(_down(websocket, socket))
-                await asyncio.wait((up, down), return_when=asyncio.FIRST_COMPLETED)
-                up.cancel()
-                down.cancel()
-                await asyncio.gather(up, down, return_exceptions=True)
+            await _stay(websocket, socket)
             return
     await refuse(websocket, status)
 
 
-async def _up(websocket: WebSocket, socket: aiohttp.ClientWebSocketResponse) -> None:
+async def _stay(websocket: WebSocket, socket: ReplicaSocket) -> None:
+    ended: asyncio.Future[tuple[int, str]] = asyncio.get_running_loop().create_future()
+    await websocket.accept(socket.subprotocol)
+    client = ClientSocket(websocket.scope)
+    client.attach(socket, lambda code, reason: ended.set_result((code, reason)))
+    reading = asyncio.create_task(_read(websocket, socket))
+    try:
+        await asyncio.wait((ended, reading), return_when=asyncio.FIRST_COMPLETED)
+        if ended.done() and not reading.done():
+            client.leave()
+            await websocket.close(*ended.result())
+    finally:
+        reading.cancel()
+        await asyncio.gather(reading, return_exceptions=True)
+        client.leave()
+        socket.close()
+
+
+async def _read(websocket: WebSocket, socket: ReplicaSocket) -> None:
+    """Pass on what the server's parser reads."""
     while (message := await websocket.receive())["type"] == "websocket.receive":
         await send_up(socket, message)
 
 
-async def send_up(socket: aiohttp.ClientWebSocketResponse, message: Message) -> None:
+async def send_up(socket: ReplicaSocket, message: Message) -> None:
     """Pass a client's message on."""
-    if (text := message.get("text")) is not None:
-        await socket.send_str(text)
-    else:
-        await socket.send_bytes(message["bytes"])
-
-
-async def _down(websocket: WebSocket, socket: aiohttp.ClientWebSocketResponse) -> None:
-    while (message := await socket.receive()).type in (aiohttp.WSMsgType.TEXT, aiohttp.WSMsgType.BINARY):
-        if message.type is aiohttp.WSMsgType.TEXT:
-            await websocket.send_text(message.data)
-        else:
-            await websocket.send_bytes(message.data)
-    await websocket.close(*close_code(message))
-
-
-def close_code(message: aiohttp.WSMessage) -> tuple[int, str]:
-    """Code and reason with which a replica closed its socket; those of a lost replica otherwise."""
-    if message.type is aiohttp.WSMsgType.CLOSE and message.data not in (None, 1005, 1006):
-        return message.data, message.extra or ""
-    return SERVICE_RESTART, "the replica has ended; connect again"
+    text = message.get("text")
+    await socket.send(message["bytes"] if text is None else text)

@@ -86,7 +86,7 @@ class Front:
         async with aiohttp.ClientSession(
             connector=connector, cookie_jar=aiohttp.DummyCookieJar(), timeout=timeout, auto_decompress=False
         ) as self._session:
-            watching = asyncio.create_task(self._members.watch(self._session))
+            watching = asyncio.create_task(self._members.watch())
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._members.until_one_answers(), _START_S)
             await send({"type": "lifespan.startup.complete"})
@@ -112,9 +112,9 @@ class Front:
         elif path == LOAD_PATH:
             await refuse(websocket, 404)  # for fronts alone
         elif path != _SPEAK:
-            await tunnel(websocket, self._roomy(), self._session, self._members.key)
+            await tunnel(websocket, self._roomy(), self._members.key)
         else:
-            relay = SpeakRelay(websocket, self._members, self._session)
+            relay = SpeakRelay(websocket, self._members)
             self._relays.add(relay)
             try:
                 await relay.run()

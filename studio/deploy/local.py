@@ -103,4 +103,4 @@ def run_replicas(hosting: "Hosting", count: int, bound: socket.socket, on_ready:
     key = secrets.token_urlsafe(32)
     with local_ray():
         deploy(hosting, count, key, hosting.settings.replica_drain_ms / 1000.0)
-        run(Front(hosting.settings, local_members(key)), hosting.settings, bound, on_ready)
+        run(Front(hosting.settings, local_members(key)), hosting.settings, bound, on_ready, loop="auto")

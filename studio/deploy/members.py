@@ -10,14 +10,16 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-import aiohttp
+from multidict import CIMultiDict
 
+from studio.deploy.frames import Refused, ReplicaSocket, client_frame
 from studio.deploy.load import LOAD_PATH, Load
 
 FRESH_S = 0.1  # an older report of a load is not used
 KEY_HEADER = "X-Studio-Key"
 _ASK_S = 0.04  # between two reports
 _ANSWER_S = 2.0  # a replica that does not answer for so long is asked anew
+_QUESTION = client_frame("")
 _FULL_TRIES = 4
 _FIND_S = 0.5  # between two looks for new replicas
 _log = logging.getLogger("studio.deploy")
@@ -121,12 +123,12 @@ class Members:
         random.shuffle(found)
         return found
 
-    async def watch(self, session: aiohttp.ClientSession) -> None:
+    async def watch(self) -> None:
         """Follow the replicas until cancelled."""
         try:
             while True:
                 try:
-                    self._update(await self.find(), session)
+                    self._update(await self.find())
                 except Exception:  # noqa: BLE001 - the last list is used until there is another one
                     _log.exception("the replicas cannot be listed")
                 await asyncio.sleep(_FIND_S)
@@ -134,27 +136,66 @@ class Members:
             for task in self._watches.values():
                 task.cancel()
 
-    def _update(self, found: Mapping[str, str], session: aiohttp.ClientSession) -> None:
+    def _update(self, found: Mapping[str, str]) -> None:
         for name in self.by_name.keys() - found.keys():
             del self.by_name[name]
             self._watches.pop(name).cancel()
         for name in found.keys() - self.by_name.keys():
             self.by_name[name] = member = Member(name, found[name])
-            self._watches[name] = asyncio.create_task(self._follow(member, session))
+            self._watches[name] = asyncio.create_task(self._follow(member))
 
-    async def _follow(self, member: Member, session: aiohttp.ClientSession) -> None:
+    async def _follow(self, member: Member) -> None:
+        url = member.url.replace("http", "ws", 1) + LOAD_PATH
         while True:
-            with suppress(aiohttp.ClientError, OSError, TimeoutError, ValueError, TypeError):
-                headers = {KEY_HEADER: self.key}
-                async with session.ws_connect(member.url + LOAD_PATH, headers=headers) as socket:
-                    while True:
-                        asked_s = time.monotonic()
-                        await socket.send_str("")
-                        load = Load(**json.loads(await socket.receive_str(timeout=_ANSWER_S)))
-                        member.load, member.asked_s, member.sent = load, asked_s, 0
-                        await asyncio.sleep(_ASK_S)
+            with suppress(Refused, OSError, TimeoutError):
+                socket = await ReplicaSocket.connect(url, CIMultiDict({KEY_HEADER: self.key}), ())
+                try:
+                    await _Reports(member, socket).until_silent()
+                finally:
+                    socket.close()
             member.load = None if not member.is_draining else member.load
             await asyncio.sleep(_ASK_S)
+
+
+class _Reports:
+    """Asks a replica for its load, in callbacks: a task and a time limit for each question took most of the CPU."""
+
+    def __init__(self, member: Member, socket: ReplicaSocket) -> None:
+        self._member, self._socket = member, socket
+        self._loop = asyncio.get_running_loop()
+        self._over: asyncio.Future[None] = self._loop.create_future()
+        self._asked_s = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+
+    async def until_silent(self) -> None:
+        """Returns when the replica does not answer."""
+        self._socket.listen(lambda frames: None, lambda code, reason: self._end(), self._on_report)
+        self._ask()
+        try:
+            while not self._over.done() and time.monotonic() - self._asked_s < _ANSWER_S:
+                await asyncio.wait((self._over,), timeout=_ANSWER_S / 4.0)
+        finally:
+            self._end()
+
+    def _ask(self) -> None:
+        self._asked_s = time.monotonic()
+        self._socket.send_frames(_QUESTION)
+
+    def _on_report(self, text: bytes) -> bool:
+        try:
+            load = Load(**json.loads(text))
+        except (ValueError, TypeError):
+            self._end()
+        else:
+            self._member.load, self._member.asked_s, self._member.sent = load, self._asked_s, 0
+            self._timer = self._loop.call_later(_ASK_S, self._ask)
+        return False
+
+    def _end(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        if not self._over.done():
+            self._over.set_result(None)
 
 
 def _wait(member: Member) -> Any:

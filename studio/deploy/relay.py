@@ -2,7 +2,7 @@
 
 An ``open`` on a socket without a running utterance goes to a replica with room, which answers ``busy`` rather than
 queue it; then the next one gets it, and the client sees the answer of the one that took it. Only where none has room
-does the utterance wait in a queue. Binary messages, most of them, are passed on unread.
+does the utterance wait in a queue. All other messages of a client, and most of a replica, are passed on as they come.
 """
 
 import asyncio
@@ -11,20 +11,21 @@ import logging
 from contextlib import suppress
 from typing import Any
 
-import aiohttp
 from starlette.types import Message
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from studio.core.errors import BadFile, Closing, StudioError
 from studio.core.events import Failed
-from studio.deploy.forwarding import close_code, connect, refuse, send_up
+from studio.deploy.client_socket import ClientSocket, Decision
+from studio.deploy.forwarding import connect, refuse, send_up
+from studio.deploy.frames import Refused, ReplicaSocket, server_frame
 from studio.deploy.members import Member, Members
 from studio.serve.live import protocol as wire
 
 REFUSALS = frozenset(("busy", "closing", "stuck"))
 _HELLO_S = 10.0
 _OURS = frozenset((1007, 1008, 1009, 4000))  # close codes about this client; the others are about the replica
-_MARKS = ('"ready"', '"queued"', '"error"', '"ended"', '"failed"', '"trace"')  # of messages that are read here
+_MARKS = (b'"ready"', b'"queued"', b'"error"', b'"ended"', b'"failed"', b'"trace"')  # of messages that are read here
 _log = logging.getLogger("studio.deploy")
 _OPENING, _SPEAKING, _ENDED = "opening", "speaking", "ended"
 
@@ -36,21 +37,21 @@ class ReplicaLost(StudioError, code="replica_lost"):
 class _Link:
     """A connection to a replica."""
 
-    def __init__(self, member: Member, socket: aiohttp.ClientWebSocketResponse, hello: str) -> None:
+    def __init__(self, member: Member, socket: ReplicaSocket, hello: str) -> None:
         self.member, self.socket, self.hello = member, socket, hello
-        self.task: asyncio.Task[None] | None = None
 
 
 class SpeakRelay:
     """One client's socket."""
 
-    def __init__(self, websocket: WebSocket, members: Members, session: aiohttp.ClientSession) -> None:
-        self._websocket, self._members, self._session = websocket, members, session
+    def __init__(self, websocket: WebSocket, members: Members) -> None:
+        self._websocket, self._members = websocket, members
+        self._client: ClientSocket | None = None  # None until it is accepted
         self._link: _Link | None = None
         self._states = dict[int, str]()  # of the utterances, until their last message
         self._lost = set[int]()  # utterances whose replica has ended; late messages about them are dropped
         self._answer: asyncio.Future[bool] | None = None  # whether the replica takes the utterance that is offered
-        self._sending = asyncio.Lock()
+        self._closing: tuple[int, str] | None = None  # code and reason to close the socket with
         self._closed = asyncio.Event()
 
     def idle_s(self) -> float:
@@ -59,7 +60,7 @@ class SpeakRelay:
 
     async def send_error(self, error: StudioError) -> None:
         """Send the client an error about its socket."""
-        await self._send(wire.error_message(error))
+        self._send(wire.error_message(error))
 
     async def cancel_all(self) -> None:
         """Cancel the socket's utterances."""
@@ -74,18 +75,19 @@ class SpeakRelay:
             try:
                 self._link = await self._connected(member)
                 break
-            except aiohttp.WSServerHandshakeError as error:
+            except Refused as error:
                 status = error.status
-            except (aiohttp.ClientError, OSError, TimeoutError, TypeError):
+            except (OSError, TimeoutError):
                 continue
         if self._link is None and (member := self._members.shortest_queue()) is not None:
-            with suppress(aiohttp.ClientError, OSError, TimeoutError, TypeError):
+            with suppress(Refused, OSError, TimeoutError):
                 self._link = await self._connected(member)
         if self._link is None:
             await refuse(self._websocket, status)
             return
         await self._websocket.accept()
-        await self._send(self._link.hello)
+        self._client = ClientSocket(self._websocket.scope, self._decide)
+        self._send(self._link.hello)
         self._listen(self._link)
         reading, closing = asyncio.create_task(self._read()), asyncio.create_task(self._closed.wait())
         try:
@@ -94,11 +96,23 @@ class SpeakRelay:
             for task in (reading, closing):
                 task.cancel()
             await asyncio.gather(reading, closing, return_exceptions=True)
-            await self._drop_link()
+            self._drop_link()
+            self._client.leave()
+        if self._closing is not None:
+            with suppress(WebSocketDisconnect, RuntimeError):
+                await self._websocket.close(*self._closing)
 
     # --- from the client -----------------------------------------------------------------------------
 
+    def _decide(self, text: bytes) -> Decision:
+        """What becomes of a message, before the server's parser has it."""
+        if b'"open"' in text:
+            return Decision.READ
+        is_late = self._lost and wire.utterance_in(_object(text)) in self._lost
+        return Decision.DROP if is_late else Decision.PASS
+
     async def _read(self) -> None:
+        assert self._client is not None
         with suppress(WebSocketDisconnect):
             while (message := await self._websocket.receive())["type"] == "websocket.receive":
                 text = message.get("text")
@@ -109,6 +123,7 @@ class SpeakRelay:
                     await self._open(number, data, message)
                 elif text is None or not self._lost or wire.utterance_in(_object(text)) not in self._lost:
                     await self._pass_on(message)
+                self._client.release()
 
     async def _open(self, number: int, data: dict[str, Any], message: Message) -> None:
         """Offer an utterance to the replicas until one takes it."""
@@ -126,7 +141,7 @@ class SpeakRelay:
             return
         self._states.pop(number, None)
         error = ReplicaLost("no replica is running", "try again in a moment")
-        await self._send(wire.error_message(error, number, retry_ms=1000))
+        self._send(wire.error_message(error, number, retry_ms=1000))
 
     async def _offer(self, member: Member, offer: Message) -> bool:
         if not await self._use(member):
@@ -141,47 +156,54 @@ class SpeakRelay:
             return True
         try:
             link = await self._connected(member)
-        except (aiohttp.ClientError, OSError, TimeoutError, TypeError):
+        except (Refused, OSError, TimeoutError):
             return False
-        await self._drop_link()
+        self._drop_link()
         self._link = link
         self._listen(link)
         return True
 
     async def _connected(self, member: Member) -> _Link:
-        socket = await connect(self._websocket.scope, member, self._session, self._members.key)
+        """A new connection. Raises Refused, OSError, TimeoutError."""
+        socket = await connect(self._websocket.scope, member, self._members.key)
+        hello: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+        def on_text(text: bytes) -> bool:
+            if not hello.done():
+                hello.set_result(text.decode())
+                socket.pause(True)
+            return False
+
+        def on_end(_: int, reason: str) -> None:
+            if not hello.done():
+                hello.set_exception(ConnectionError(reason))
+
+        socket.listen(lambda frames: None, on_end, on_text)
         try:
-            return _Link(member, socket, await socket.receive_str(timeout=_HELLO_S))
+            async with asyncio.timeout(_HELLO_S):
+                return _Link(member, socket, await hello)
         except BaseException:
-            await socket.close()
+            socket.close()
             raise
 
     def _listen(self, link: _Link) -> None:
-        link.task = asyncio.create_task(self._listen_to(link))
+        assert self._client is not None
+        self._client.attach(link.socket, lambda code, reason: self._on_end(link, code, reason), self._is_passed_on)
 
-    async def _drop_link(self) -> None:
+    def _drop_link(self) -> None:
         link, self._link = self._link, None
         if link is not None:
-            if link.task is not None and link.task is not asyncio.current_task():
-                link.task.cancel()
-            await link.socket.close()
+            link.socket.close()
 
     async def _pass_on(self, message: Message) -> None:
         if (link := self._link) is not None:
-            with suppress(aiohttp.ClientError, ConnectionError):  # the listening side says what was lost
-                await send_up(link.socket, message)
+            await send_up(link.socket, message)
 
     # --- from the replica ----------------------------------------------------------------------------
 
-    async def _listen_to(self, link: _Link) -> None:
-        while (message := await link.socket.receive()).type in (aiohttp.WSMsgType.TEXT, aiohttp.WSMsgType.BINARY):
-            is_event = message.type is aiohttp.WSMsgType.TEXT and any(mark in message.data for mark in _MARKS)
-            if not is_event or self._keep_state(_object(message.data)):
-                await self._send(message.data)
-        if link is self._link:
-            self._link = None
-            await link.socket.close()
-            await self._on_end(link.member.name, *close_code(message))
+    def _is_passed_on(self, text: bytes) -> bool:
+        """Note what a message says about its utterance; whether the client gets it."""
+        return not any(mark in text for mark in _MARKS) or self._keep_state(_object(text))
 
     def _keep_state(self, data: dict[str, Any]) -> bool:
         """Note what a message says about its utterance; whether the client gets it."""
@@ -213,10 +235,13 @@ class SpeakRelay:
         answer.set_result(is_taken)
         return True
 
-    async def _on_end(self, name: str, code: int, reason: str) -> None:
+    def _on_end(self, link: _Link, code: int, reason: str) -> None:
         """The replica has closed the socket: end its utterances, and go on with another one at the next ``open``."""
+        if link is not self._link:
+            return
+        self._link = None
         if self._states:
-            _log.warning("replica %s ended %d utterances: %d %s", name, len(self._states), code, reason)
+            _log.warning("replica %s ended %d utterances: %d %s", link.member.name, len(self._states), code, reason)
         is_offering = self._settle(is_taken=False)
         for number, state in [*self._states.items()]:
             if state == _OPENING and is_offering:
@@ -225,33 +250,20 @@ class SpeakRelay:
             self._lost.add(number)
             error = ReplicaLost("the replica that spoke has ended", "speak the text again")
             if state != _ENDED:
-                await self._send(wire.event_message(Failed(code=error.code, message=str(error)), number))
-            await self._send(wire.error_message(BadFile("no trace was stored", str(error)), number))
+                self._send(wire.event_message(Failed(code=error.code, message=str(error)), number))
+            self._send(wire.error_message(BadFile("no trace was stored", str(error)), number))
         if code in _OURS:
-            await self._close(code, reason)
+            self._closing = code, reason
+            self._closed.set()
 
     # --- to the client -------------------------------------------------------------------------------
 
-    async def _send(self, data: str | bytes) -> None:
-        if self._closed.is_set():
-            return
-        try:
-            async with self._sending:
-                if isinstance(data, bytes):
-                    await self._websocket.send_bytes(data)
-                else:
-                    await self._websocket.send_text(data)
-        except (WebSocketDisconnect, RuntimeError):
-            self._closed.set()
-
-    async def _close(self, code: int, reason: str) -> None:
-        if not self._closed.is_set():
-            with suppress(WebSocketDisconnect, RuntimeError):
-                await self._websocket.close(code, reason)
-            self._closed.set()
+    def _send(self, message: str) -> None:
+        if self._client is not None:
+            self._client.write(server_frame(message))
 
 
-def _object(text: str) -> dict[str, Any]:
+def _object(text: str | bytes) -> dict[str, Any]:
     """A message as an object; empty where it is none, which its receiver reports."""
     try:
         data = json.loads(text) if len(text) <= wire.MAX_MESSAGE_CHARS else {}

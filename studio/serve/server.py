@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Collection
 from contextlib import suppress
 from types import FrameType
-from typing import Protocol, TypeVar
+from typing import Literal, Protocol, TypeVar
 
 import uvicorn
 from starlette.responses import Response
@@ -40,6 +40,7 @@ _LAST_EVENTS_S = 0.5  # for cancelled utterances to report how far they were pla
 _POLL_S = 0.02
 log = logging.getLogger("studio.serve")
 CLOSING = "closing"  # attribute of the app's state: functions that end endless responses
+EventLoop = Literal["asyncio", "auto"]
 DRAIN = "drain"  # attribute of the app's state: finishes the speech
 AnySession = TypeVar("AnySession", bound=SpeakSession)
 
@@ -170,8 +171,8 @@ def _force_exit() -> None:
     os._exit(1)
 
 
-def build_server(app: ASGIApp, settings: ServeSettings) -> Server:
-    """A server, not started.
+def build_server(app: ASGIApp, settings: ServeSettings, *, loop: EventLoop = "asyncio") -> Server:
+    """A server, not started. ``loop``: "auto" is uvloop where it is installed (Ray asks for it).
 
     Messages are bounded before they are parsed. Nothing is compressed: deflating PCM costs latency and gains nothing.
     There is no access log. Connections are limited, so that file descriptors are left for files and for the database.
@@ -192,7 +193,7 @@ def build_server(app: ASGIApp, settings: ServeSettings) -> Server:
         port=settings.port,
         root_path=settings.root_path,
         log_level=settings.log_level,
-        loop="asyncio",  # also where uvloop is installed, which Ray asks for
+        loop=loop,
         access_log=False,
         server_header=False,
         proxy_headers=bool(settings.proxies),
@@ -250,6 +251,8 @@ def run(
     bound: socket.socket | None = None,
     on_ready: Callable[[], None] = lambda: None,
     on_stopped: Callable[[], None] = lambda: None,
+    *,
+    loop: EventLoop = "asyncio",
 ) -> None:
     """Serve until interrupted. The process ends at most ``MAX_SHUTDOWN_S`` after the signal.
 
@@ -259,7 +262,7 @@ def run(
         on_stopped: called after the last response, before the process ends by the signal: closes the databases.
     """
     prepare_process()
-    server = build_server(app, settings)
+    server = build_server(app, settings, loop=loop)
     server.on_ready, server.on_stopped = on_ready, on_stopped
     server.run(sockets=[bound or bind_port(settings)])
 

@@ -62,7 +62,7 @@ class Fronted:
         self.port = bound.getsockname()[1]
         chosen = ServeSettings(port=self.port, drain_ms=0, **settings)
         self.members = Members(self._find, KEY)
-        self._server = build_server(Front(chosen, self.members), chosen)
+        self._server = build_server(Front(chosen, self.members), chosen, loop="auto")
         self._thread = threading.Thread(target=self._server.run, args=([bound],), daemon=True)
         self._thread.start()
         eventually(lambda: self._server.started, "the front")
@@ -85,6 +85,11 @@ class Fronted:
     def url(self) -> str:
         """The base URL."""
         return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def connections(self) -> list[Any]:
+        """Open connections of clients."""
+        return [one.transport for one in self._server.server_state.connections if one.transport is not None]
 
     def talk(self, **kwargs: Any) -> Talk:
         """A new socket."""

@@ -96,7 +96,7 @@ def running_site(setting: ReplicasSetting) -> Generator[Site]:
         redeploy = partial(deploy, hosting, setting.replicas, key, setting.drain_s)
         redeploy()
         members = local_members(key)
-        server = build_server(Front(settings, members), settings)
+        server = build_server(Front(settings, members), settings, loop="auto")
         thread = threading.Thread(target=server.run, args=([bound],), name="front", daemon=True)
         thread.start()
         site = Site(f"http://127.0.0.1:{port}", key, members, thread, redeploy)

@@ -12,7 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, Protocol, cast
 
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -152,6 +152,18 @@ class FrameCounter:
         return True
 
 
+class Tap(Protocol):
+    """Takes the bytes of a socket before uvicorn's parser."""
+
+    def take(self, data: bytes) -> bytes:
+        """Take what came; returns what the parser is to have."""
+        ...
+
+    def on_writable(self, is_writable: bool) -> None:
+        """More has been sent than the client has read, or it has read it."""
+        ...
+
+
 class _Transport:
     """A transport on which uvicorn changes the protocol inside a connection, not the connection."""
 
@@ -175,6 +187,7 @@ class Connection(asyncio.Protocol):
 
     Attributes:
         lost: set when the connection is lost, or will be: for an app that is not receiving just now.
+        tap: of a socket whose messages are passed on as they come.
     """
 
     limits: ClassVar[ConnectionLimits]
@@ -187,6 +200,7 @@ class Connection(asyncio.Protocol):
         self._is_lost, self._is_accepted = False, False  # accepted: a handshake, by uvicorn's parser
         self._counter: FrameCounter | None = None  # of a socket
         self.lost = asyncio.Event()
+        self.tap: Tap | None = None
 
     # --- called by asyncio ---------------------------------------------------------------------------
 
@@ -218,13 +232,21 @@ class Connection(asyncio.Protocol):
             if not self._counter.is_within(data):
                 self._close_flood()
                 return
-        self._protocol.data_received(data)
+        self.feed(data)
+
+    def feed(self, data: bytes) -> None:
+        """Handle what came."""
+        rest = data if self.tap is None else self.tap.take(data)
+        if rest:
+            self._protocol.data_received(rest)
 
     def eof_received(self) -> bool | None:
         return self._protocol.eof_received()
 
     def pause_writing(self) -> None:
         self._protocol.pause_writing()
+        if self.tap is not None:
+            self.tap.on_writable(False)
         self._unsent_bytes = self.transport.get_write_buffer_size()
         if self._counter is None:
             self._active_s = self.loop.time()
@@ -232,6 +254,8 @@ class Connection(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         self._protocol.resume_writing()
+        if self.tap is not None:
+            self.tap.on_writable(True)
         if self._counter is None:
             self._stall_timer.stop()
         else:
