@@ -165,11 +165,18 @@ class Tap(Protocol):
 
 
 class _Transport:
-    """A transport on which uvicorn changes the protocol inside a connection, not the connection."""
+    """A transport on which uvicorn changes the protocol inside a connection, not the connection.
+
+    What is written to a client that has just left is dropped, where asyncio logs a warning for each write.
+    """
 
     def __init__(self, transport: asyncio.Transport, upgrade: Callable[[asyncio.Protocol], None]) -> None:
         self._transport, self.set_protocol = transport, upgrade
-        self.write, self.is_closing = transport.write, transport.is_closing
+        self._write, self.is_closing = transport.write, transport.is_closing
+
+    def write(self, data: bytes) -> None:
+        if not self.is_closing():
+            self._write(data)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._transport, name)

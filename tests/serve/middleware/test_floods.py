@@ -337,3 +337,18 @@ def test_flooding_client_gets_a_reason_without_a_traceback(serving: Serving, cap
                 raw.send(frame(TEXT, b"{}") * 200)
         raw.ends()
     assert "Traceback" not in caplog.text
+
+
+def test_answers_to_a_client_that_has_left_are_dropped_quietly(
+    serving: Serving, caplog: pytest.LogCaptureFixture
+) -> None:
+    server = serving()
+    for _ in range(5):
+        raw = Raw(server)
+        raw.upgrade()
+        raw.send(frame(TEXT, b"{}") * 250)  # an error each
+        raw.socket.recv(16)
+        raw.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        raw.socket.close()  # with a reset: the server's next send fails
+    eventually(lambda: not server.connections, "the end of the connections")
+    assert "socket.send() raised exception" not in caplog.text
