@@ -10,6 +10,13 @@ from pathlib import Path
 # Folders of the image. Packages of the system and users are left out: both would change this machine.
 _FOLDERS = re.compile(r"(?<![\w.:/])/(?=(?:app|data|home|opt|tmp)\b)")
 _LEFT_OUT = ("apt-get", "useradd", "chown")
+# Files of an image may be links to those of this machine.
+_STRIP = """#!/bin/sh
+for file; do
+    case "$file" in -*) ;; *) cp "$file" "$file.own" && mv "$file.own" "$file" || exit ;; esac
+done
+exec {} "$@"
+"""
 
 
 class Image:
@@ -25,15 +32,19 @@ class Image:
         self.env, self._folder = dict(env), root
         self._entry, self._arguments, self.health = list[str](), list[str](), list[str]()
         self._steps = [*_steps(file.read_text(encoding="utf-8"))]
-        programs = root / "left-out"
-        programs.mkdir(parents=True)
+        self._programs = root / "left-out"
+        self._programs.mkdir(parents=True)
         for name in _LEFT_OUT:
-            (programs / name).write_text("#!/bin/sh\n", encoding="utf-8")
-            (programs / name).chmod(0o755)
-        self.env["PATH"] = f"{programs}:{self.env['PATH']}"
+            self._add_program(name, "#!/bin/sh\n")
+        self._add_program("strip", _STRIP.format(shutil.which("strip")))
+        self.env["PATH"] = f"{self._programs}:{self.env['PATH']}"
         for name in ("home", "tmp"):
             (root / name).mkdir()
         self._clean = dict(self.env)
+
+    def _add_program(self, name: str, text: str) -> None:
+        (self._programs / name).write_text(text, encoding="utf-8")
+        (self._programs / name).chmod(0o755)
 
     @property
     def command(self) -> list[str]:

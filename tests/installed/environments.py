@@ -6,11 +6,17 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-from importlib.metadata import distributions
+from collections.abc import Iterable
+from contextlib import suppress
+from importlib.metadata import Distribution, PackageNotFoundError, distribution, distributions
 from pathlib import Path
+from typing import Any
 from zipfile import ZipFile
 
+from packaging.requirements import Requirement
+
 ROOT = Path(__file__).resolve().parents[2]
+THIRD_PARTY = "third_party.pth"
 _OWN = ("streaming_tts_studio", "__editable__", "__pycache__")
 _WHEEL = "Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
 _BUILT_FROM = ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE", "studio", "assets")
@@ -69,7 +75,39 @@ def site_of(environment: Path) -> Path:
 
 def add_packages(environment: Path, packages: Path) -> None:
     """Let a virtual environment see a folder of packages."""
-    (site_of(environment) / "third_party.pth").write_text(f"{packages}\n", encoding="utf-8")
+    (site_of(environment) / THIRD_PARTY).write_text(f"{packages}\n", encoding="utf-8")
+
+
+def link_needed(environment: Path, extras: Iterable[str]) -> None:
+    """Link each file of the packages that the studio with these extras needs into a virtual environment.
+
+    Hard links: a program may remove them, but must not write to them.
+    """
+    packages, to = Path(sysconfig.get_path("purelib")), site_of(environment)
+    for one in _needed(_OWN[0], frozenset(extras), {}).values():
+        for file in one.files or ():
+            source, target = packages / file, to / file
+            if ".." in file.parts or file.suffix == ".pyc" or one.name.startswith(_OWN) or not source.is_file():
+                continue
+            target.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                os.link(source, target)
+            except FileExistsError:  # of several packages
+                continue
+            except OSError:  # another file system
+                shutil.copy(source, target)
+
+
+def _needed(name: str, extras: frozenset[str], found: dict[Any, Distribution]) -> dict[Any, Distribution]:
+    """The installed packages that one with these extras needs, and itself."""
+    if (name, extras) in found:
+        return found
+    with suppress(PackageNotFoundError):  # of another platform
+        found[name, extras] = one = distribution(name)
+        for requirement in map(Requirement, one.requires or ()):
+            if any(requirement.marker is None or requirement.marker.evaluate({"extra": e}) for e in extras or ("",)):
+                _needed(requirement.name, frozenset(requirement.extras), found)
+    return found
 
 
 def build_wheel(folder: Path) -> Path:

@@ -17,7 +17,17 @@ import pytest
 import soundfile
 import yaml
 from installed.dockerfile import Image
-from installed.environments import ROOT, add_compiled, add_packages, clean_variables, run, site_of
+from installed.environments import (
+    ROOT,
+    THIRD_PARTY,
+    add_compiled,
+    add_packages,
+    clean_variables,
+    link_needed,
+    run,
+    site_of,
+)
+from needs import needs
 from packaging.requirements import Requirement
 from ui.conftest import _free_port
 from ui.waits import until
@@ -32,6 +42,13 @@ BIN = Path(sys.executable).parent
 SPACE = ROOT / "deploy" / "space"
 KEY = "a-key-that-nobody-guesses"
 TEXT = "Good morning. The kettle is on."
+MAX_BYTES, BASE_BYTES = 1_500_000_000, 150_000_000  # of the image for CPUs; of Debian and Python in it
+ONLY_CUDA = r"/(nvidia|triton|cuda)[^/]*/|/libtorch_cuda|/libtorch_nvshmem|/libc10_cuda|/torch/bin/ptxas|/_triton"
+
+
+def is_in_image(file: Path) -> bool:
+    """Whether the image for CPUs has a file: not what only PyTorch for CUDA has, which is installed here."""
+    return file.is_file() and not file.is_symlink() and not re.search(ONLY_CUDA, str(file))
 
 
 def check_says(program: Path, environment: Path, cwd: Path) -> None:
@@ -112,14 +129,20 @@ def test_container(packages: Path, tmp_path: Path) -> None:
     env = clean_variables(tmp_path) | {"STUDIO_SERVE_PORT": str(port), "STUDIO_SERVE_KEY": KEY}
     image = Image(ROOT / "Dockerfile", tmp_path / "image", env | {"PATH": f"{BIN}:{env['PATH']}"})
     environment = Path(image.placed("/opt/studio"))
+    needs(shutil.which("strip"), "the system package binutils")
     for step in image.build("cpu"):
         if "torch==" in step:
             add_packages(environment, packages)
+        elif "strip" in step:  # what is installed becomes what the image has, and nothing else
+            (site_of(environment) / THIRD_PARTY).unlink()
+            link_needed(environment, image.env["EXTRAS"].split(","))
         elif "synthesize" in step:  # compiles; here the code is there, beside the sources
             add_compiled(site_of(environment) / "studio")
             assert image.env.pop("NUMBA_CACHE_DIR").startswith(image.placed("/home/studio/"))
     studio = site_of(environment) / "studio"
     assert (studio / "assets" / "voices" / "wren").is_dir()
+    size = sum(file.stat().st_size for file in environment.rglob("*") if is_in_image(file))
+    assert BASE_BYTES + size <= MAX_BYTES, f"{size / 1e6:.0f} MB"
     url = f"http://127.0.0.1:{port}"
     with running(image.command, tmp_path, image.env, url, KEY):
         check_speaks(url, KEY)
