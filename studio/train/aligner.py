@@ -116,7 +116,7 @@ def _fit(model: LetterModel, examples: Sequence[Example]) -> float:
             scores = [(model(torch.from_numpy(one.windows)) - share).numpy() for one in examples]
         targets = [_placed(one, score) for one, score in zip(examples, scores, strict=True)]
     with torch.no_grad():
-        model.out.bias -= share
+        model.out.bias.sub_(share)
     return float(loss.detach())
 
 

@@ -235,7 +235,8 @@ def test_normaliser_without_output_is_reported() -> None:
 
 def test_two_abbreviation_tables_agree() -> None:
     assert {key.removesuffix(".") for key in tables.ABBREVIATIONS if key.endswith(".")} == ABBREVIATIONS
-    assert {word for word in BESIDE if word.isupper() and word.isalpha()} == {code for code in tables.CODES if code.isupper()}
+    codes = {word for word in BESIDE if word.isupper() and word.isalpha()}
+    assert codes == {code for code in tables.CODES if code.isupper()}
     assert not SYMBOLS - set(tables.SYMBOLS) - set(tables.VULGAR) - set(tables.CURRENCIES)
 
 
