@@ -294,7 +294,7 @@ def return_freed_blocks() -> None:
 async def admit(websocket: WebSocket, sockets: set[AnySession], settings: ServeSettings, session: AnySession) -> None:
     """Serve a socket to its end; 503 where ``max_sockets`` are open and none of them can be closed."""
     if len(sockets) >= settings.max_sockets:
-        idle = _least_used(sockets, session.address)
+        idle = _least_used(sockets, session.address) or _silent(sockets, session.address)
         if idle is None:
             busy = Response(f"full: try again in {RETRY_MS} ms", 503, {"Retry-After": str(-(-RETRY_MS // 1000))})
             await websocket.send_denial_response(busy)
@@ -306,6 +306,17 @@ async def admit(websocket: WebSocket, sockets: set[AnySession], settings: ServeS
         await session.run()
     finally:
         sockets.discard(session)
+
+
+def _silent(sockets: set[AnySession], address: str) -> AnySession | None:
+    """A socket without sound of the address with the most, where the new one's would have fewer.
+
+    Nobody hears that an utterance is opened, waits or is rejected: 64 such sockets of one address shut out nobody else.
+    """
+    counts = Counter(session.address for session in sockets)
+    silent = (session for session in sockets if not session.is_heard())
+    best = max(silent, key=lambda session: counts[session.address], default=None)
+    return best if best is not None and counts[best.address] > counts[address] + 1 else None
 
 
 def _least_used(sockets: set[AnySession], address: str) -> AnySession | None:

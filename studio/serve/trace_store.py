@@ -15,6 +15,7 @@ import time
 import zipfile
 from collections import Counter
 from collections.abc import Generator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from studio.core.traces.trace_writer import TraceWriter
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{22}")
 _ORPHAN_S = 86_400.0  # age at which the folder of an unfinished trace is removed
 log = logging.getLogger("studio.serve")
+_WRITERS = ThreadPoolExecutor(2, thread_name_prefix="traces")  # no other work waits for the disk
 _BATCH_S = 0.5  # time between two writes
 
 
@@ -155,8 +157,11 @@ class TraceStore:
         return max(older, key=lambda token: share[self._owners.get(token, "")])
 
     def _sizes_oldest_first(self) -> dict[str, int]:
-        """Bytes by token. Traces of an earlier or another server get their place by file time when first seen."""
-        files = {path.stem: _changed_and_size(path) for path in self.folder.glob("*.trace")}
+        """Bytes by token. Traces of an earlier or another server get their place by file time when first seen.
+
+        What is no file (a folder, a pipe, a link to itself) is no trace: it stays and is never read.
+        """
+        files = {path.stem: _changed_and_size(path) for path in self.folder.glob("*.trace") if path.is_file()}
         for token in sorted(files.keys() - self._arrival.keys(), key=lambda token: files[token][0]):
             self._arrival[token] = next(self._numbers)
             self._silent[token] = _is_silent(self.folder / f"{token}.trace")
@@ -195,10 +200,10 @@ def _is_silent(path: Path) -> bool:
 
 
 def _changed_and_size(path: Path) -> tuple[float, int]:
-    """The modification time and the size; zeros for a file that another server has just removed."""
+    """The modification time and the size; zeros for a file that another server has just removed, or cannot be read."""
     try:
         stat = path.stat()
-    except FileNotFoundError:
+    except OSError:
         return 0.0, 0
     return stat.st_mtime, stat.st_size
 
@@ -248,7 +253,7 @@ class TraceRecorder:
         self._unsaved.set()
         if self._task is not None:
             await self._task
-        return await asyncio.to_thread(self._close)
+        return await asyncio.get_running_loop().run_in_executor(_WRITERS, self._close)
 
     async def _write_batches(self) -> None:
         while not self._ended.is_set():
@@ -257,7 +262,7 @@ class TraceRecorder:
                 async with asyncio.timeout(_BATCH_S):
                     await self._ended.wait()
             self._unsaved.clear()
-            await asyncio.to_thread(self._write)
+            await asyncio.get_running_loop().run_in_executor(_WRITERS, self._write)
 
     def _write(self) -> None:
         events, self._unwritten = self._unwritten, []

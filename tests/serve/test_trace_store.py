@@ -2,6 +2,7 @@
 
 import errno
 import itertools
+import os
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from serve.serving import Serving, eventually
 
 from studio.core import events as ev
-from studio.core.errors import NotStored
+from studio.core.errors import BadFile, NotStored
 from studio.serve.trace_store import TraceStore
 
 
@@ -112,3 +113,19 @@ def test_a_trace_that_cannot_begin_leaves_nothing_behind(tmp_path: Path, monkeyp
         full(path.with_suffix(""), {})
     assert [path.name for path in tmp_path.iterdir()] == [f"{kept}.trace"]
     assert finished(trace_store) in there(trace_store)
+
+
+def test_what_is_no_file_among_the_traces_is_left_alone(tmp_path: Path) -> None:
+    """A link to itself kept the server from starting, and a pipe would keep it waiting."""
+    tokens = [f"{number:022}" for number in range(4)]
+    loop, folder, pipe, nowhere = (tmp_path / f"{token}.trace" for token in tokens)
+    loop.symlink_to(loop)
+    folder.mkdir()
+    os.mkfifo(pipe)
+    nowhere.symlink_to(tmp_path / "absent")
+    trace_store = TraceStore(tmp_path, max_traces=1, max_bytes=10**9)
+    spoken = [finished(trace_store, "a") for _ in range(3)]
+    assert there(trace_store) == {*tokens, spoken[-1]}
+    for token in tokens:
+        with pytest.raises(BadFile):
+            trace_store.path(token)

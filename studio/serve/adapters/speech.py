@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import time
+from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterator
 from typing import Any
 
@@ -28,6 +29,7 @@ from studio.serve.trace_store import TraceStore
 
 MAX_INPUT_CHARS = 4096
 SPEECH = "speech"  # attribute of the app's state: its ``SpeechRequests``
+_FEW = 8  # part of the requests that an address may have in a full server
 RETRY_S = 1  # when a client that found the server full may try again
 _FAILURES: dict[str, type[StudioError]] = {kind.code: kind for kind in (BadText, Busy, Closing, Stuck)}
 
@@ -61,7 +63,7 @@ class Speech:
 
     def __init__(self, stream: UtteranceStream, request: HTTPConnection, *, has_pauses: bool = False) -> None:
         self._stream, self._has_pauses = stream, has_pauses
-        self._caller = caller_of(request.scope)
+        self._caller, self.address = caller_of(request.scope), address_of(request)
         self._blocked_ms = 0.0
         self._coming = self._events()
         self._begun: list[ev.Event] = []
@@ -180,7 +182,7 @@ class SpeechRequests:
         self.engine, self._trace_store, self._settings = engine, trace_store, settings
         self.running: set[Speech] = set()
         self.aliases = settings.voice_aliases
-        self._opening = 0
+        self._opening: Counter[str] = Counter()
         self._ends: set[asyncio.Task[None]] = set()
 
     async def open(self, request: HTTPConnection, voice: str, text: str, markup: Markup = "plain") -> Speech:
@@ -199,18 +201,17 @@ class SpeechRequests:
         """
         if (caller := caller_of(request.scope)) is not None and caller.lost.is_set():
             raise CallerLeft("the client has left")
-        limit = self._settings.max_sockets
-        if len(self.running) + self._opening >= limit:
-            raise Busy(f"{limit} requests are being spoken", "try again in a moment")
+        address = address_of(request)
+        self._check_room(address)
         if not text.strip():
             raise BadText("the text holds nothing to speak", "give some text")
         message = wire.Open(utterance=0, voice=voice, markup=markup)
-        self._opening += 1
+        self._opening[address] += 1
         try:
-            origin: Any = {"client": address_of(request), "via": read_via(request.headers.get(HEADER, ""))}
+            origin: Any = {"client": address, "via": read_via(request.headers.get(HEADER, ""))}
             stream = await open_stream(message, self.engine, self._trace_store, self._settings, **origin)
         finally:
-            self._opening -= 1
+            self._opening[address] -= 1
         speech = Speech(stream, request, has_pauses=markup in ("ssml", "breaks"))
         self.running.add(speech)
         stream.start()
@@ -222,6 +223,13 @@ class SpeechRequests:
             self.close(speech)
             raise
         return speech
+
+    def _check_room(self, address: str) -> None:
+        """Raises Busy. An address with few requests enters a full server up to twice: others cannot keep it out."""
+        limit, count = self._settings.max_sockets, len(self.running) + self._opening.total()
+        own = self._opening[address] + sum(speech.address == address for speech in self.running)
+        if count >= limit and (own >= limit // _FEW or count >= 2 * limit):
+            raise Busy(f"{limit} requests are being spoken", "try again in a moment")
 
     def close(self, speech: Speech) -> "asyncio.Task[None]":
         """Let a speech go: free its slot, and store its trace in the background; done when it is stored."""

@@ -2,17 +2,18 @@
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 from studio.core.cards import Card, parse_voice
 from studio.core.errors import BadMessage
 from studio.core.ports import Engine, SpeakRequest, Utterance
 from studio.markup.parts import open_marked
 from studio.serve.live import protocol as wire
+from studio.serve.live.in_turn import in_turn
 from studio.serve.live.stream import UtteranceStream
 from studio.serve.settings import ServeSettings
 from studio.serve.trace_store import TraceStore
 
-_OPENERS = ThreadPoolExecutor(4, thread_name_prefix="opening")
 _LOADER = ThreadPoolExecutor(1, thread_name_prefix="loading")  # an engine loads one voice at a time
 
 
@@ -79,8 +80,11 @@ def _credit_samples(message: wire.Open, card: Card, settings: ServeSettings) -> 
 
 async def _open_in_thread(engine: Engine, voice: str, request: SpeakRequest, markup: wire.Markup) -> Utterance:
     """``engine.open`` off the event loop: a loaded voice never waits for one that is being loaded."""
-    threads = _OPENERS if engine.is_loaded(voice) else _LOADER
-    opening = asyncio.get_running_loop().run_in_executor(threads, open_marked, engine, request, markup)
+    if engine.is_loaded(voice):
+        return await in_turn(
+            request.client, partial(open_marked, engine, request, markup), lambda opened: opened.cancel()
+        )
+    opening = asyncio.get_running_loop().run_in_executor(_LOADER, open_marked, engine, request, markup)
     try:
         return await asyncio.shield(opening)
     except asyncio.CancelledError:

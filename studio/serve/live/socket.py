@@ -105,6 +105,10 @@ class SpeakSession:
         """Seconds since an utterance was spoken; 0 while one is."""
         return 0.0 if self._streams or self._opening else time.monotonic() - self._used_s
 
+    def is_heard(self) -> bool:
+        """Whether sound of an utterance that is not over was sent."""
+        return any(stream.sent_sample > 0 and not stream.is_over for stream in self._streams.values())
+
     def is_fresh(self) -> bool:
         """Whether the socket was opened or spoke too recently to be closed for another."""
         return self.idle_s() < (FRESH_S if self._is_used else NEW_S)

@@ -22,6 +22,7 @@ from studio.core.text.livetext import MAX_FIELD_CHARS, LiveText, join_surrogates
 from studio.core.time import MonotonicClock
 from studio.serve.live import protocol as wire
 from studio.serve.live.backpressure import Inbox
+from studio.serve.live.in_turn import in_turn
 from studio.serve.settings import ServeSettings
 from studio.serve.trace_store import TraceRecorder, TraceStore
 from studio.text.markdown import MarkdownStream
@@ -66,7 +67,8 @@ class UtteranceStream:
         message: the client's ``open``.
         credit_samples: how far the voice may run ahead of the playback position.
         revises: whether edits of a keyboard revise text that was sent and not yet played.
-        owner: the network address whose share of the trace store the trace counts in.
+        owner: the network address whose share of the trace store the trace counts in, and in whose turn messages are
+            passed on.
     """
 
     def __init__(
@@ -108,6 +110,7 @@ class UtteranceStream:
         self._chars = self._acknowledged_chars = 0
         self._active_ms = self._backoff_until_ms = self._clock.now_ms()
         meta = {**utterance.provenance, "source": message.source}
+        self._owner = owner
         self._recorder = TraceRecorder(trace_store, meta, settings.max_trace_bytes, owner)
 
     def start(self) -> None:
@@ -179,7 +182,7 @@ class UtteranceStream:
     async def _pass_messages(self) -> None:
         while (work := await self._next_work()) is not None:
             try:
-                await asyncio.to_thread(self._run_timed, work)
+                await in_turn(self._owner, partial(self._run_timed, work))
             except Closed as error:
                 if not self._cancelled:  # messages that crossed a cancel are no error
                     self.outbox.put_nowait(error)

@@ -13,16 +13,24 @@ MAX_RUN_S = 0.02  # of a request that only waits, for a trace or for an event
 
 
 class Turns:
-    """Lets one request run at a time; the waiting addresses take turns, so that none waits for all of another's.
+    """Lets a few requests run at a time; the waiting addresses take turns, so that none waits for all of another's.
 
     Args:
         max_waiting, max_per_address: requests that run or wait, in total and of one address.
+        at_once, at_once_per_address: requests that run, in total and of one address.
     """
 
-    def __init__(self, max_waiting: float = math.inf, max_per_address: float = math.inf) -> None:
+    def __init__(
+        self,
+        max_waiting: float = math.inf,
+        max_per_address: float = math.inf,
+        at_once: int = 1,
+        at_once_per_address: int = 1,
+    ) -> None:
         self._max_waiting, self._max_per_address = max_waiting, max_per_address
-        self._running = asyncio.Lock()
-        self._heads: dict[str, asyncio.Lock] = {}  # held by the request of an address that runs or is next
+        self._running = asyncio.Semaphore(at_once)
+        self._at_once_per_address = at_once_per_address
+        self._heads: dict[str, asyncio.Semaphore] = {}  # held by requests of an address that run or are next
         self._waiting: Counter[str] = Counter()
 
     @asynccontextmanager
@@ -32,7 +40,8 @@ class Turns:
             raise Busy("too many requests of this kind are waiting", "try again in a moment")
         self._waiting[address] += 1
         try:
-            async with self._heads.setdefault(address, asyncio.Lock()), self._running:
+            head = self._heads.setdefault(address, asyncio.Semaphore(self._at_once_per_address))
+            async with head, self._running:
                 yield
         finally:
             self._waiting -= Counter((address,))  # removes an address without requests

@@ -1,7 +1,8 @@
 """HTTP floods by one network address: closed loops of requests on many connections.
 
 ``python http_floods.py PORT CONNECTIONS PIPELINED PATH...`` sends requests until its input ends, then prints the number
-of responses by status. It imports only the standard library, so that it starts quickly.
+of responses by status. A path with a body after a blank is posted as JSON. It imports only the standard library, so
+that it starts quickly.
 """
 
 import asyncio
@@ -80,9 +81,14 @@ class _Sender(asyncio.Protocol):
                     self._send()
 
     def _send(self) -> None:
-        heads = (f"GET {next(self._paths)} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n" for _ in range(self._pipelined))
         self._left = self._pipelined
-        self._transport.write("".join(heads).encode("ascii"))
+        self._transport.write("".join(_request(next(self._paths)) for _ in range(self._pipelined)).encode("ascii"))
+
+
+def _request(path: str) -> str:
+    path, _, body = path.partition(" ")
+    head = f"{'POST' if body else 'GET'} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+    return head + (f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n{body}" if body else "\r\n")
 
 
 async def _flood(port: int, connections: int, pipelined: int, paths: Sequence[str]) -> None:

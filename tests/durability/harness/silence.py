@@ -50,6 +50,12 @@ HTTP_FLOODS: Mapping[str, HttpFlood | None] = {
     "40 pipelined pages": HttpFlood(("/rate",), 100, 40),
     "scripts": HttpFlood(("/theme.css", "/studio-assets/none/live/live.js", "/static/img/logo.svg")),
     "lists of voices": HttpFlood(("/inspect/voices", "/api/voices", "/v1/voices", "/v1/models", "/v1/audio/voices")),
+    "rejected utterances": HttpFlood(
+        tuple(
+            f"/v1/audio/speech {json.dumps({'voice': 'wren', 'input': 'one'} | wrong)}"
+            for wrong in ({"voice": "nobody"}, {"speed": 99}, {"input": "x" * 5000}, {"response_format": "mid"})
+        )
+    ),
     "unknown addresses": HttpFlood(("/nothing", "/traces/none.view", "/mos/none")),
 }
 

@@ -15,7 +15,7 @@ from studio.core.ports import SpeakRequest
 from studio.serve.live import socket as sockets
 from studio.serve.live.socket import IDLE
 from studio.serve.middleware.addresses import network_of
-from studio.serve.server import _least_used
+from studio.serve.server import _least_used, _silent
 
 
 def ends(ws: Any) -> int:
@@ -119,6 +119,37 @@ def test_unused_sockets_shut_nobody_out() -> None:
     held = [Held("a", 5.0), Held("a", 2.0, False), Held("a", 0.5, False)]
     assert _least_used(held, "a") is held[1]  # type: ignore[type-var]
     assert _least_used([held[0], held[2]], "a") is None  # type: ignore[type-var]
+
+
+class Speaking:
+    """A socket with an utterance as the selection sees it."""
+
+    def __init__(self, address: str, is_heard: bool) -> None:
+        self.address, self._is_heard = address, is_heard
+
+    def is_heard(self) -> bool:
+        return self._is_heard
+
+
+def test_sockets_without_sound_of_one_address_shut_no_other_out() -> None:
+    held = [Speaking("a", True), Speaking("a", False), Speaking("a", True), Speaking("b", False)]
+    assert _silent(held, "c") is held[1]  # type: ignore[type-var]
+    assert _silent(held[1:], "a") is None and _silent(held[2:], "c") is None  # type: ignore[type-var]
+
+
+def test_socket_whose_utterances_wait_makes_room_for_another_address(serving: Serving) -> None:
+    server = serving(max_sockets=2, proxies=("127.0.0.1",))
+    with server.talk() as speaking, server.talk() as waiting:
+        for talk in (speaking, waiting):
+            talk.open()
+        speaking.say("text", text="one two three ")
+        speaking.until("word_end")
+        headers = {"X-Forwarded-For": "192.0.2.1"}
+        with server.talk(additional_headers=headers) as other:
+            assert other.open()["type"] == "ready"
+            assert ends(waiting.ws) == IDLE
+        speaking.say("end")
+        speaking.until("trace")
 
 
 @pytest.mark.parametrize(

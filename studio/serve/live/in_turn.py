@@ -1,0 +1,48 @@
+"""Calls of an engine off the event loop, in which network addresses take turns.
+
+A call may wait for the engine's current step, and reading text with markup takes time. Of 64 connections of one address
+whose utterances are all rejected, four keep a thread busy; a call of another address waits for none of them.
+"""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+from weakref import WeakKeyDictionary
+
+from studio.serve.middleware.turns import Turns
+
+_AT_ONCE, _AT_ONCE_PER_ADDRESS = 16, 4
+_THREADS = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="calls")
+_turns: "WeakKeyDictionary[asyncio.AbstractEventLoop, Turns]" = WeakKeyDictionary()
+_Result = TypeVar("_Result")
+
+
+async def in_turn(
+    address: str, call: Callable[[], _Result], undo: Callable[[_Result], object] = lambda result: None
+) -> _Result:
+    """The result of ``call`` in a thread.
+
+    Where this is cancelled, a call that has begun goes on and keeps its turn; then ``undo`` gets its result.
+    """
+    loop = asyncio.get_running_loop()
+    turns = _turns.setdefault(loop, Turns(at_once=_AT_ONCE, at_once_per_address=_AT_ONCE_PER_ADDRESS))
+    has_begun = is_cancelled = False
+
+    async def run() -> _Result:
+        nonlocal has_begun
+        async with turns.turn(address):
+            has_begun = True
+            result = await loop.run_in_executor(_THREADS, call)
+        if is_cancelled:
+            undo(result)
+        return result
+
+    task = asyncio.create_task(run())
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        is_cancelled = True
+        if not has_begun:
+            task.cancel()
+        raise
