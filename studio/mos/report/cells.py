@@ -11,6 +11,8 @@ from studio.mos.stats.interval import small_sample_note
 PM = "\N{PLUS-MINUS SIGN}"
 NONE = "\N{EN DASH}"
 MINUS = "\N{MINUS SIGN}"
+# The box of a table: on narrow screens it scrolls, by the keyboard as well.
+WIDE = '<div class="wide" tabindex="0" role="group" aria-label="Table, scrolls sideways">'
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from studio.core.plurals import plural
 from studio.mos.import_export.export import DICTIONARY
 from studio.mos.report.cells import (
     NONE,
+    WIDE,
     ReportTable,
     confidence,
     decimals_for,
@@ -241,7 +242,7 @@ def _matrix(
 ) -> str:
     table = matrix_table(names, tint, [[NONE if c is None else text(c) for c in row] for row in cells])
     many = table.replace('class="matrix"', 'class="matrix many"', 1) if len(names) > _MANY_SYSTEMS else table
-    return f'<div class="wide">{many}</div>'
+    return f"{WIDE}{many}</div>"
 
 
 def _rater_section(results: Mapping[str, Any]) -> str:
@@ -313,9 +314,7 @@ def _table(table: ReportTable, kind: str = "") -> str:
     caption = f"<caption>{escape(table.caption)}</caption>" if table.caption else ""
     notes = "".join(f'<p class="note">{escape(n)}</p>' for n in table.notes)
     opened = f'<table class="{kind}">' if kind else "<table>"
-    return (
-        f'<div class="wide">{opened}{caption}<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>{notes}'
-    )
+    return f"{WIDE}{opened}{caption}<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>{notes}"
 
 
 def _folded(table: ReportTable) -> str:

@@ -39,10 +39,12 @@ RATER_PATHS = re.compile(
 _KEY_FORM = f"""<!doctype html>
 <html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
 <title>Streaming-TTS Studio</title>
-{STYLE}<h1>This studio needs a key</h1>
+{STYLE}<main>
+<h1>This studio needs a key</h1>
 <p>REASON</p>
 <form method="get" action=""><label>Key <input name="key" type="password" required autocomplete="off"></label>
 <button>Open</button></form>
+</main>
 """
 _OPEN_THE_LINK = "Open the link that the server printed at its start, or enter the key of that link."
 

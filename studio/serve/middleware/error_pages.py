@@ -34,9 +34,11 @@ button, a { display: inline-block; background: var(--accent); border-color: var(
 _PAGE = """<!doctype html>
 <html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
 <title>Not available</title>
-{style}<h1>This page is not available</h1>
+{style}<main>
+<h1>This page is not available</h1>
 <p>{reason}</p>
-{link}</html>
+{link}</main>
+</html>
 """
 
 

@@ -5,6 +5,7 @@ from gradio.context import Context as Building
 
 from studio.core.plurals import plural
 from studio.core.ports import EngineLoad, ModuleLoad, SupportsLoad, resident_bytes
+from studio.mos.report.cells import WIDE
 from studio.ui.owner import QUIET, plain
 
 _EVERY_S = 1.0
@@ -50,7 +51,7 @@ _LOOK_JS = """async () => {
 _REPLICAS = (
     '<section class="owner-card" id="engine-replicas" hidden><h2>Replicas</h2>'
     '<p class="muted">The figures below are those of one of them.</p>'
-    '<div class="wide"><table><thead><tr><th scope="col">Replica</th><th scope="col">state</th>'
+    f'{WIDE}<table><thead><tr><th scope="col">Replica</th><th scope="col">state</th>'
     '<th scope="col">slots in use</th><th scope="col">in the queue</th><th scope="col">step, % of a frame</th></tr>'
     "</thead><tbody></tbody></table></div></section>"
 )
@@ -123,7 +124,7 @@ def _modules(modules: tuple[ModuleLoad, ...]) -> str:
         f"<td>{sum(one.ms.values()) / max(1, one.rows):.2f}</td><td>{one.slow:,}</td></tr>"
         for one in modules
     )
-    table = f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
+    table = f"{WIDE}<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"
     return f'<p class="muted">{_LEGEND}</p>{table}' + "".join(_histogram(one) for one in modules)
 
 
@@ -141,4 +142,4 @@ def _histogram(one: ModuleLoad) -> str:
     if one.name in _WHAT:
         title += f" <span class='muted'>· {_WHAT[one.name]}</span>"
     table = f'<table class="runs"><thead><tr>{head}</tr></thead><tbody>{bars}</tbody></table>'
-    return f'<h3>{title}</h3><div class="wide">{table}</div>'
+    return f"<h3>{title}</h3>{WIDE}{table}</div>"

@@ -13,7 +13,7 @@ from studio.core.plurals import plural
 from studio.mos.analysis.results import campaigns_by_last_answer
 from studio.mos.import_export.export import write_export
 from studio.mos.import_export.rater_export import write_raters
-from studio.mos.report.cells import ReportTable, answer_count
+from studio.mos.report.cells import WIDE, ReportTable, answer_count
 from studio.mos.report.design import gate_table
 from studio.mos.report.margins import TITLE as MARGIN_TITLE
 from studio.mos.report.margins import margin_sentences, margin_tables
@@ -232,7 +232,7 @@ def _sounds(results: dict[str, Any]) -> str:
         cells = "".join(_sound_link(results["name"], script, system, present) for system in systems)
         rows += f'<tr><th scope="row">{plain(script)}</th>{cells}</tr>'
     hint = '<p class="muted">Each opens on the Inspect page, with its ratings and predictions.</p>'
-    table = f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
+    table = f"{WIDE}<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"
     folded = f"<details><summary>Inspect each sound</summary>{hint}{table}</details>"
     return f'<section class="owner-card" id="owner-sounds">{folded}</section>'
 
@@ -252,4 +252,4 @@ def _table(table: ReportTable) -> str:
     )
     title = f"<h3>{plain(table.caption)}</h3>" if table.caption else ""
     notes = "".join(f'<p class="muted">{plain(n)}</p>' for n in table.notes)
-    return f'{title}<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>{notes}'
+    return f"{title}{WIDE}<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>{notes}"

@@ -67,9 +67,22 @@ def test_environment_test(rate: Callable[..., RatePage]) -> None:
     assert violations(rating.page) == []
 
 
-@pytest.mark.parametrize("path", ["campaigns", "results", "edit", "edit?campaign=kestrel", "library", "lexicon"])
-def test_owner_pages(enter: Callable[..., Any], path: str) -> None:
-    page = enter(path)
+@pytest.mark.parametrize("path", ["sign-in", "glossary", "nothing-here"])
+def test_small_pages(enter: Callable[..., Any], path: str) -> None:
+    page = enter(path, viewport={"width": 390, "height": 800})
+    page.locator("main h1").first.wait_for()
+    assert violations(page) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "width"),
+    [
+        *((path, 1280) for path in ("campaigns", "results", "edit", "edit?campaign=kestrel", "library", "lexicon")),
+        ("results", 640),  # its tables scroll
+    ],
+)
+def test_owner_pages(enter: Callable[..., Any], path: str, width: int) -> None:
+    page = enter(path, viewport={"width": width, "height": 900})
     if path.startswith("edit"):
         page.locator(".kind-card, .edit-columns").first.wait_for()
         page.evaluate("document.querySelectorAll('.edit details').forEach((one) => (one.open = true))")

@@ -17,7 +17,13 @@ DRAWN = """() => {
   const figures = [...document.querySelectorAll('.owner-plot')].filter((one) => one.checkVisibility());
   return figures.length && figures.every((one) => one.querySelector('.main-svg'));
 }"""
-READY = {"": ".live .options input", "campaigns": ".campaign", "results": ".owner-card", "engine": ".owner-card"}
+READY = {
+    "": ".live .options input",
+    "campaigns": ".campaign",
+    "results": ".owner-card",
+    "engine": ".owner-card",
+    "api": "#api-page textarea",
+}
 
 
 def settled(page: Any, path: str) -> None:
@@ -65,7 +71,7 @@ def test_timelines_use_the_whole_width(site: Site, opening: Opening, path: str) 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("width", [390, 1280, 1920])
-@pytest.mark.parametrize("path", [*DOCUMENTS, *COMPONENTS, "?stage", "edit?campaign=kestrel"])
+@pytest.mark.parametrize("path", [*DOCUMENTS, *COMPONENTS, "api", "?stage", "edit?campaign=kestrel"])
 def test_layout_does_not_shift(site: Site, opening: Opening, path: str, width: int) -> None:
     context = opening(viewport={"width": width, "height": 900})
     site.sign_in(context)
