@@ -1,35 +1,42 @@
 """Hundreds of concurrent raters over HTTP: response times, and no lost or duplicated answers."""
 
 import json
+import os
 import shlex
+import signal
+import subprocess
 import tempfile
 import time
 import urllib.request
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from studio.bench.mos.postgresql import postgresql_server
 from studio.bench.mos.server import PROGRAM, bare_server
 from studio.bench.mos.settings import MosLoadSetting
-from studio.bench.mos.site import BenchSite, audit, make_site, rater_process
-from studio.bench.page.browser import own_command, running_app
+from studio.bench.mos.site import BenchSite, audit_site, make_site, rater_process
+from studio.bench.page.browser import START_S, PageFailed, app_process, own_command, wait_for
 from studio.core.terminal import print_line
 from studio.measure.latency import percentiles
 from studio.measure.report import print_table
 
 TARGET_MS = 150.0  # p95 of an answer
 NEXT_TARGET_MS = 300.0  # p95 of the next trial, while all raters join within a second
+_KILL_EVERY_S = 10.0  # at least
+_POLL_S = 0.1
 
 
 def bench_mos_load(setting: MosLoadSetting) -> dict[str, Any]:
     """Percentiles of every call, and the audit of acknowledged answers; ``failures`` are messages.
 
     Raises:
-        PageFailed: the server did not start.
+        PageFailed: the server did not start, or a killed replica did not come back in time.
     """
     quota = 2 * setting.raters * setting.trials // (setting.items * setting.systems) + 1  # never full
-    with tempfile.TemporaryDirectory() as folder:
+    kills = list[float]()
+    with tempfile.TemporaryDirectory() as folder, _database(setting) as database:
         site = make_site(
             Path(folder) / "site",
             items=setting.items,
@@ -37,19 +44,26 @@ def bench_mos_load(setting: MosLoadSetting) -> dict[str, Any]:
             clip_s=setting.clip_s,
             trials=setting.trials,
             quota=quota,
+            url=database,
         )
-        with _server(setting, site) as (url, command):
+        with _server(setting, site) as (url, command, process_id):
             settings = server_settings(url, site.owner)
             began_s = time.monotonic()
-            with rater_process(site, url, count=setting.raters, think_s=setting.think_s, seed=setting.seed) as (
-                process,
-                log,
-            ):
+            with rater_process(
+                site,
+                url,
+                count=setting.raters,
+                think_s=setting.think_s,
+                seed=setting.seed,
+                spread_s=setting.spread_s,
+            ) as (process, log):
+                for _ in range(setting.kills):
+                    kills.append(_kill(process_id, url, setting, process, began_s))
                 status = process.wait(setting.timeout_s)
             duration_s = time.monotonic() - began_s
             counts = owner_get(url, site.owner, "campaigns")[0]
         log.read()
-        report = audit(site.file, log.acknowledged)
+        report = audit_site(site, log.acknowledged)
     expected = setting.raters * setting.trials
     calls = {name: percentiles(log.took_ms.get(name, []), (50, 95, 99)) for name in ("answer", "next", "clip")}
     out = {
@@ -57,6 +71,9 @@ def bench_mos_load(setting: MosLoadSetting) -> dict[str, Any]:
         "settings": settings,
         "raters": setting.raters,
         "trials": setting.trials,
+        "spread_s": setting.spread_s,
+        "replicas": setting.replicas,
+        "kills_s": kills,
         "think_s": list(setting.think_s),
         "took_s": duration_s,
         "calls_per_s": sum(map(len, log.took_ms.values())) / duration_s,
@@ -94,15 +111,63 @@ def _wrong(
 
 
 @contextmanager
-def _server(setting: MosLoadSetting, site: BenchSite) -> Iterator[tuple[str, list[str]]]:
+def _database(setting: MosLoadSetting) -> Iterator[str]:
+    """The URL of an empty database; empty for a file of the site."""
+    if not setting.postgresql:
+        yield ""
+        return
+    with postgresql_server() as folder:
+        yield f"postgresql+psycopg://studio@/postgres?host={folder}"
+
+
+@contextmanager
+def _server(setting: MosLoadSetting, site: BenchSite) -> Iterator[tuple[str, list[str], int]]:
+    """Address, command as printed, and process of the server."""
     if setting.bare:
         with bare_server(site.folder) as server:
             server.begin()
-            yield server.url, ["python", *PROGRAM]
+            yield server.url, ["python", *PROGRAM], server.pid
         return
-    command = [*own_command(), "--data", str(site.folder), "--database", site.database]
-    with running_app(command) as url:
-        yield url, ["studio", "app", "--data", "FOLDER", "--database", "sqlite:///FILE"]
+    replicas = ["--replicas", str(setting.replicas)] if setting.replicas else []
+    command = [*own_command(), *replicas, "--data", str(site.folder), "--database", site.database]
+    shown = "postgresql://..." if setting.postgresql else "sqlite:///FILE"
+    with app_process(command) as (process, url):
+        wait_for(process, url + "health")
+        yield url, ["studio", "app", *replicas, "--data", "FOLDER", "--database", shown], process.pid
+
+
+def _kill(app: int, url: str, setting: MosLoadSetting, raters: "subprocess.Popen[bytes]", began_s: float) -> float:
+    """Kill the oldest replica once all of them run; seconds since the raters began. Raises PageFailed."""
+    time.sleep(_KILL_EVERY_S)
+    until_s = time.monotonic() + START_S
+    while _running(url) < setting.replicas:
+        if time.monotonic() > until_s or raters.poll() is not None:
+            raise PageFailed("a killed replica did not come back while raters answered", "give more --trials")
+        time.sleep(_POLL_S)
+    os.kill(_replica_processes(app)[0], signal.SIGKILL)
+    return time.monotonic() - began_s
+
+
+def _running(url: str) -> int:
+    """Replicas that a front knows and that answer."""
+    with urllib.request.urlopen(f"{url}health", timeout=30.0) as answer:
+        return sum(one["status"] == "ok" for one in json.loads(answer.read())["replicas"])
+
+
+def _replica_processes(app: int) -> list[int]:
+    """Processes of the replicas of ``studio app``, the oldest first."""
+    parents, replicas = dict[int, int](), list[tuple[int, int]]()
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it has ended
+            fields = (folder / "stat").read_text().rpartition(")")[2].split()
+            parents[int(folder.name)] = int(fields[1])
+            if b"ServeReplica" in (folder / "cmdline").read_bytes():
+                replicas.append((int(fields[19]), int(folder.name)))  # start time
+
+    def is_below(process: int) -> bool:
+        return process == app or (process in parents and is_below(parents[process]))
+
+    return [process for _, process in sorted(replicas) if is_below(process)]
 
 
 def owner_get(url: str, token: str, path: str) -> Any:
@@ -128,6 +193,8 @@ def show(out: Mapping[str, Any]) -> None:
         rows.append([name, *(round(out[key][point], 1) for point in ("p50", "p95", "p99")), "ms"])
     rows.append(["answers acknowledged, stored", out["acknowledged"], out["answers"], None, ""])
     rows.append(["lost, duplicated", out["lost"], out["doubled"], None, ""])
+    if out.get("replicas"):
+        rows.append(["replicas, times killed", out["replicas"], len(out["kills_s"]), None, ""])
     title = (
         f"{out['raters']} raters x {out['trials']} trials, thinking {out['think_s'][0]:g} to {out['think_s'][1]:g} s, "
         f"{out['calls_per_s']:.0f} calls a second"

@@ -17,6 +17,7 @@ from typing import Any
 
 FIRST_BYTES = 65_536  # of a clip; the rest is a second range
 RETRY_S = 0.05
+LOST = 502  # a front's answer where the replica that was asked has ended; the page repeats the request as well
 PATIENCE_S = 120.0
 
 
@@ -75,6 +76,10 @@ class RaterConnection:
                 await asyncio.sleep(RETRY_S)
                 continue
             took_ms = (time.perf_counter() - began_s) * 1000.0
+            if status == LOST:
+                self.log({"what": "retry", "call": what})
+                await asyncio.sleep(RETRY_S)
+                continue
             if status not in (429, 503):
                 return status, headers, response, took_ms
             self.log({"what": "must wait", "call": what, "status": status})

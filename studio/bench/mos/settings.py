@@ -14,17 +14,29 @@ COVERAGE_TESTS = ("preference", "elo", "mos")
 class MosLoadSetting(Parameters):
     """Raters over HTTP, all at once: the duration of each call; fails when an answer is lost or duplicated."""
 
-    raters: Annotated[int, typer.Option(min=1, help="Raters who start within a second.")] = 300
+    raters: Annotated[int, typer.Option(min=1, help="Raters.")] = 300
+    spread_s: Annotated[float, typer.Option("--spread", min=0.0, help="Seconds within which all of them start.")] = 1.0
     trials: Annotated[int, typer.Option(min=1, help="Trials of each rater.")] = 12
     think_s: Annotated[
         tuple[float, float], typer.Option("--think", help="Range of seconds between hearing and answering.")
     ] = (2.0, 8.0)
     bare: Annotated[bool, typer.Option("--bare", help="Only the routes, without engine and page.")] = False
+    postgresql: Annotated[
+        bool, typer.Option("--postgresql", help="Start a PostgreSQL server for the run; SQLite otherwise.")
+    ] = False
+    replicas: Annotated[int, typer.Option(min=0, max=16, help="Engine processes behind a front; 0 for none.")] = 0
+    kills: Annotated[int, typer.Option(min=0, help="Replicas killed with -9, each in turn, while raters answer.")] = 0
     seed: Seed = 0
     items: int = 40
     systems: int = 4
     clip_s: float = 4.0
     timeout_s: float = 900.0  # the run fails after this time
+
+    def __post_init__(self) -> None:
+        if self.kills and self.replicas < 2:
+            raise BadOption("a killed replica needs another one", "give --replicas 2 or more")
+        if self.bare and (self.replicas or self.postgresql):
+            raise BadOption("the bare routes have one process and SQLite", "leave --bare out")
 
 
 class CoverageSetting(Parameters):

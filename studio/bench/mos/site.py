@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sqlalchemy import create_engine, text
 
 from studio.bench.mos.raters import RaterRunPlan
 from studio.mos.campaign.config import CampaignConfig, Question, Texts
@@ -24,6 +25,7 @@ from studio.mos.store.clips import StoredClip
 
 CAMPAIGN = "bench"
 RATE_HZ = 24_000
+_SCORES = "SELECT a.id, a.trial_id, a.comment, s.question, s.value FROM answer a JOIN score s ON s.answer_id = a.id"
 _QUESTIONS = (
     Question("naturalness", "How natural does the speech sound?", 1, 5),
     Question("coherence", "How well does it hold together?", 1, 5),
@@ -37,6 +39,7 @@ class BenchSite:
     folder: Path
     key: str  # of the raters' link
     owner: str  # the owner's token
+    url: str = ""  # of a database that is no file
 
     @property
     def file(self) -> Path:
@@ -46,7 +49,7 @@ class BenchSite:
     @property
     def database(self) -> str:
         """Database URL."""
-        return f"sqlite:///{self.file}"
+        return self.url or f"sqlite:///{self.file}"
 
 
 @dataclass(frozen=True)
@@ -58,9 +61,11 @@ class AcknowledgedAnswer:
     scores: dict[str, int]
 
 
-def make_site(folder: Path, *, items: int, systems: int, clip_s: float, trials: int, quota: int) -> BenchSite:
+def make_site(
+    folder: Path, *, items: int, systems: int, clip_s: float, trials: int, quota: int, url: str = ""
+) -> BenchSite:
     """Open ACR campaign of two questions with noise clips, ``trials`` trials per rater."""
-    with closing(open_listening_tests("", folder)) as listening:
+    with closing(open_listening_tests(url, folder)) as listening:
         rng = np.random.default_rng(0)
         samples = round(clip_s * RATE_HZ)
         names = [f"system {s}" for s in range(systems)]
@@ -86,7 +91,7 @@ def make_site(folder: Path, *, items: int, systems: int, clip_s: float, trials: 
         number = listening.store.write_now(open_campaign)
         owner = listening.access.first_token
         assert owner is not None, "the folder is new"
-        return BenchSite(folder, listening.access.link_key(number, "panel"), owner)
+        return BenchSite(folder, listening.access.link_key(number, "panel"), owner, url)
 
 
 def copy_files(file: Path, to: Path) -> Path:
@@ -100,34 +105,51 @@ def copy_files(file: Path, to: Path) -> Path:
 
 
 def audit(file: Path, acknowledged: Iterable[AcknowledgedAnswer]) -> dict[str, Any]:
-    """Compare a database with the acknowledged answers.
+    """Compare a SQLite database with the acknowledged answers.
 
     Returns:
         ``answers``; ``lost`` (acknowledged but missing or different), ``doubled`` (trials answered repeatedly),
         ``unacknowledged`` (stored but not acknowledged): lists of trials; ``integrity``: "ok", or SQLite's message.
     """
-    expected = {(one.trial, one.comment): one.scores for one in acknowledged}
     connection = sqlite3.connect(file)
     try:
         integrity = "; ".join(row[0] for row in connection.execute("PRAGMA integrity_check"))
-        rows = connection.execute(
-            "SELECT a.trial_id, a.comment, json_group_object(s.question, s.value) FROM answer a "
-            "JOIN score s ON s.answer_id = a.id GROUP BY a.id"
-        ).fetchall()
+        rows = connection.execute(_SCORES).fetchall()
     except sqlite3.DatabaseError as error:
         integrity, rows = str(error), []
     finally:
         connection.close()
-    stored = {(trial, comment): json.loads(scores) for trial, comment, scores in rows}
-    counts = Counter(trial for trial, _, _ in rows)
+    return _compared(rows, acknowledged) | {"integrity": integrity}
+
+
+def audit_site(site: BenchSite, acknowledged: Iterable[AcknowledgedAnswer]) -> dict[str, Any]:
+    """``audit`` of a site's database, which may be PostgreSQL: that one checks itself."""
+    if not site.url:
+        return audit(site.file, acknowledged)
+    engine = create_engine(site.url)
+    try:
+        with engine.connect() as connection:
+            rows = [tuple(row) for row in connection.execute(text(_SCORES))]
+    finally:
+        engine.dispose()
+    return _compared(rows, acknowledged) | {"integrity": "ok"}
+
+
+def _compared(rows: Iterable[tuple[Any, ...]], acknowledged: Iterable[AcknowledgedAnswer]) -> dict[str, Any]:
+    expected = {(one.trial, one.comment): one.scores for one in acknowledged}
+    stored: dict[tuple[str, str], dict[str, int]] = {}
+    trials = dict[int, str]()
+    for number, trial, comment, question, value in rows:
+        stored.setdefault((trial, comment), {})[question] = value
+        trials[number] = trial
+    counts = Counter(trials.values())
     return {
-        "answers": len(rows),
+        "answers": len(trials),
         "lost": sorted(
             {trial for (trial, comment), scores in expected.items() if stored.get((trial, comment)) != scores}
         ),
         "doubled": sorted(trial for trial, count in counts.items() if count > 1),
         "unacknowledged": sorted({trial for trial, _ in stored.keys() - expected.keys()}),
-        "integrity": integrity,
     }
 
 
@@ -166,13 +188,20 @@ class RaterLog:
 
 @contextmanager
 def rater_process(
-    site: BenchSite, url: str, *, count: int, think_s: tuple[float, float], seed: int, endless: bool = False
+    site: BenchSite,
+    url: str,
+    *,
+    count: int,
+    think_s: tuple[float, float],
+    seed: int,
+    endless: bool = False,
+    spread_s: float = 1.0,
 ) -> Iterator[tuple[subprocess.Popen[bytes], RaterLog]]:
     """Run raters on a site's campaign in a separate process, terminated at the end of the block."""
     host, _, port = url.removeprefix("http://").strip("/").partition(":")
     log = site.folder / f"raters-{seed}.jsonl"
     log.touch()
-    plan = RaterRunPlan(host, int(port), CAMPAIGN, site.key, str(log), count, think_s, seed=seed, endless=endless)
+    plan = RaterRunPlan(host, int(port), CAMPAIGN, site.key, str(log), count, think_s, spread_s, seed, endless)
     command: Sequence[str] = [
         sys.executable,
         "-m",

@@ -3,19 +3,19 @@
 import json
 
 import pytest
+from mos.postgres import server
 
 from studio.bench.mos.load import MosLoadSetting, bench_mos_load
-from studio.bench.mos.site import AcknowledgedAnswer, audit, copy_files, make_site
+from studio.bench.mos.site import AcknowledgedAnswer, audit, audit_site, copy_files, make_site
+from studio.core.errors import BadOption
 from studio.measure.report import plain
 from studio.mos.service import open_listening_tests
 from studio.mos.store.tables import AnswerCreate
 
 
-@pytest.fixture(scope="module")
-def rated(tmp_path_factory):
-    """A site with one answer, and the acknowledgement."""
-    site = make_site(tmp_path_factory.mktemp("site"), items=2, systems=2, clip_s=0.1, trials=2, quota=5)
-    listening = open_listening_tests("", site.folder)
+def rate(site):
+    """Add an answer to a site, and return its acknowledgement."""
+    listening = open_listening_tests(site.url, site.folder)
     visitor = listening.access.visitor_of(listening.join("bench", site.key, "somebody", {}, {})["token"])
     agreed = listening.consent(visitor, "consent", {"agreed": True, "version": 1}).result()
     rater = listening.access.rater_of(agreed["token"])
@@ -31,7 +31,31 @@ def rated(tmp_path_factory):
     )
     listening.answer(rater, answer).result()
     listening.close()
-    return site, AcknowledgedAnswer(trial, "1-1", scores)
+    return AcknowledgedAnswer(trial, "1-1", scores)
+
+
+@pytest.fixture(scope="module")
+def rated(tmp_path_factory):
+    """A site with one answer, and the acknowledgement."""
+    site = make_site(tmp_path_factory.mktemp("site"), items=2, systems=2, clip_s=0.1, trials=2, quota=5)
+    return site, rate(site)
+
+
+@pytest.mark.postgres
+def test_answers_in_postgresql_are_audited(tmp_path):
+    with server() as folder:
+        url = f"postgresql+psycopg://studio@/postgres?host={folder}"
+        site = make_site(tmp_path, items=2, systems=2, clip_s=0.1, trials=2, quota=5, url=url)
+        told = rate(site)
+        good = {"answers": 1, "lost": [], "doubled": [], "unacknowledged": [], "integrity": "ok"}
+        assert audit_site(site, [told]) == good
+        assert audit_site(site, [AcknowledgedAnswer("never", "1-1", told.scores)])["lost"] == ["never"]
+
+
+@pytest.mark.parametrize("setting", [{"kills": 1}, {"kills": 1, "replicas": 1}, {"bare": True, "postgresql": True}])
+def test_settings_that_exclude_each_other_are_refused(setting):
+    with pytest.raises(BadOption):
+        MosLoadSetting(**setting)
 
 
 def test_dozen_raters_lose_nothing(capsys):
