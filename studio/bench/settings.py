@@ -352,3 +352,8 @@ class ReplicasSetting(Parameters):
     voices: Voices = VOICES
     device: Device = "auto"
     texts: Texts = TEXTS / "latency.txt"
+
+    @property
+    def result_name(self) -> str:
+        """Name in bench/results."""
+        return "replicas" if self.replicas == 2 else f"replicas-{self.replicas}"

@@ -38,6 +38,11 @@ class MosLoadSetting(Parameters):
         if self.bare and (self.replicas or self.postgresql):
             raise BadOption("the bare routes have one process and SQLite", "leave --bare out")
 
+    @property
+    def result_name(self) -> str:
+        """Name in bench/results."""
+        return "mos-load" + ("-replicas" if self.replicas else "-postgresql" if self.postgresql else "")
+
 
 class CoverageSetting(Parameters):
     """Coverage of the intervals of listening tests: few raters, few scripts, scores near the ceiling."""

@@ -11,7 +11,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -194,7 +194,7 @@ def bench_replicas(setting: ReplicasSetting) -> dict[str, Any]:
     """Kills, then a rolling drain, under load; then the overhead of the front without load."""
     texts = [text for text in read_texts(setting.texts) if len(text) < 120]
     with running_site(setting) as site:
-        overhead = asyncio.run(_overhead(site)) | {"packet_cpu_ms": asyncio.run(_packet_cpu_ms(site, texts))}
+        overhead = asyncio.run(_overhead(site)) | asyncio.run(_cpu(site, texts))
         counts, over = _Counts(), threading.Event()
         crowd = threading.Thread(target=_crowd, args=(site, setting, texts, counts, over))
         crowd.start()
@@ -278,16 +278,21 @@ async def _overhead(site: Site) -> dict[str, Any]:
     return {name: percentiles(one, (50, 95)) for name, one in times.items()} | {"added": percentiles(more, (50, 95))}
 
 
-async def _packet_cpu_ms(site: Site, texts: Sequence[str]) -> float:
-    """CPU time of the front for a packet of sound, with the events and reports that go with it."""
+async def _cpu(site: Site, texts: Sequence[str]) -> dict[str, float]:
+    """CPU time of the front: for a packet of sound with its events and reports, and for the replicas' load alone."""
     idle_s = _cpu_s(site.thread)
     await asyncio.sleep(_IDLE_S)
-    before_s, packets, began_s = _cpu_s(site.thread), 0, time.monotonic()
-    idle_share = (before_s - idle_s) / _IDLE_S  # it asks the replicas for their load
+    before_s, packets, samples, began_s = _cpu_s(site.thread), 0, 0, time.monotonic()
+    idle_share = (before_s - idle_s) / _IDLE_S
     async for event in AsyncClient(site.url).speak(" ".join(texts[:20])):
-        packets += isinstance(event, Audio)
+        if isinstance(event, Audio):
+            packets, samples = packets + 1, samples + len(event.pcm)
     cpu_s = _cpu_s(site.thread) - before_s - idle_share * (time.monotonic() - began_s)
-    return 1000.0 * cpu_s / max(1, packets)
+    return {
+        "packet_cpu_ms": 1000.0 * cpu_s / max(1, packets),
+        "packet_samples": samples / max(1, packets),
+        "load_cpu_share": idle_share / len(site.members.by_name),
+    }
 
 
 async def _round_trips(url: str, key: str) -> list[float]:
@@ -310,7 +315,7 @@ def _cpu_s(thread: threading.Thread) -> float:
     return time.clock_gettime(time.pthread_getcpuclockid(thread.ident))
 
 
-def show(out: dict[str, Any]) -> None:
+def show(out: Mapping[str, Any]) -> None:
     """Print the figures."""
     rows: list[list[object]] = [
         ["utterances, by outcome", ", ".join(f"{name} {count}" for name, count in out["outcomes"].items()), ""],
@@ -323,6 +328,7 @@ def show(out: dict[str, Any]) -> None:
         ["first sound, ms: p50, p95", f"{out['first_ms']['p50']:.0f}, {out['first_ms']['p95']:.0f}", ""],
         ["added by the front, ms: p95", round(out["overhead"]["added"]["p95"], 2), f"at most {FIRST_MS:g}"],
         ["CPU of the front per packet, ms", round(out["overhead"]["packet_cpu_ms"], 3), f"at most {PACKET_MS:g}"],
+        ["CPU of the front for a replica's load, % of a core", round(100 * out["overhead"]["load_cpu_share"], 2), ""],
     ]
     title = f"{out['sockets']} sockets on {out['replicas']} replicas of {out['places']} slots"
     print_table(title, ("", "", "target"), rows)
