@@ -199,6 +199,7 @@ def bench_replicas(setting: ReplicasSetting) -> dict[str, Any]:
         crowd = threading.Thread(target=_crowd, args=(site, setting, texts, counts, over))
         crowd.start()
         kills = _kill(site, setting)
+        time.sleep(LOST_S)  # of the last kill: what fails later is lost in the drain
         killed = dict(counts.outcomes)
         lost = [_after_kill_s(at_s, kills) for at_s, _ in counts.failures]
         site.until_ready(setting.replicas)
@@ -259,7 +260,10 @@ def _kill(site: Site, setting: ReplicasSetting) -> list[float]:
         site.until_ready(2)
         pids = sorted(site.pids().items())
         kills.append(time.monotonic())
-        os.kill(pids[turn % len(pids)][1], signal.SIGKILL)
+        name, pid = pids[turn % len(pids)]
+        os.kill(pid, signal.SIGKILL)
+        while name in site.pids():  # else it would count as one that runs
+            time.sleep(0.05)
     raise AssertionError
 
 
