@@ -211,3 +211,24 @@ def test_recording_begins_and_ends_by_a_key(run: Callable[[Play], Session]) -> N
 
     (trace,) = traces(run(steps))
     assert sent_text(trace.events).strip() == "this one"
+
+
+def test_a_small_terminal_shows_the_field_and_the_figures(run: Callable[[Play], Session]) -> None:
+    async def steps(app: TypeApp, pilot: Pilot[None]) -> None:
+        await pilot.press("f2")  # hides the panel
+        for size in ((40, 10), (20, 8), (100, 9), (120, 40)):
+            await pilot.resize_terminal(*size)
+            await pilot.pause()
+            for name in ("#title", "Field", "#figures"):
+                region = app.query_one(name).region
+                assert region.area and app.screen.region.contains_region(region), (size, name)
+            assert app.query_one(Spectrogram).display == (size[1] > 20)
+        await pilot.resize_terminal(40, 12)
+        await pilot.press("f2")
+        await pilot.pause()
+        assert app.query_one("#panel").region.width == 40  # no room for both
+        await pilot.press("f2")
+        await pilot.pause()
+        assert app.query_one(Field).region.width > 30
+
+    run(steps)
