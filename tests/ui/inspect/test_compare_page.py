@@ -205,12 +205,12 @@ def test_one_text_is_synthesised_with_all_options_of_a_card(compare: Callable[..
     tab = compare(server.url).open(more="text=one+two+three&n=1")
     ways = tab.page.locator(".ways button")
     assert ways.all_text_contents() == [
-        "Scheme S1, S2",
+        "Both schemes",
         "Look-ahead 1 to 6",
         "Words per step 1 to 6",
         "All voices (2)",
         "4 variations",
-        "Causal, overlapped vocoder",
+        "Both vocoders",
         "Current settings",
     ]
     ways.nth(1).click()
@@ -228,7 +228,7 @@ def test_one_text_is_synthesised_with_all_options_of_a_card(compare: Callable[..
 def test_utterance_is_vocoded_again(compare: Callable[..., Compare], server: Server) -> None:
     """Causal, then per segment: the fake engine negates the samples, so the two can be distinguished."""
     tab = compare(server.url).open(more="text=one+two+three")
-    way = tab.page.locator(".ways button", has_text="overlapped")
+    way = tab.page.locator(".ways button", has_text="Both vocoders")
     way.click()
     tab.message("segment at a time")
     tab.opened(2)
@@ -253,7 +253,7 @@ def test_utterance_of_a_real_voice_is_vocoded_again(
     running = Server(tmp_path_factory.mktemp("tiny"), script="ui/tiny_server.py")
     try:
         tab = compare(running.url).open(more="text=one+two+three")
-        tab.page.locator(".ways button", has_text="overlapped").click()
+        tab.page.locator(".ways button", has_text="Both vocoders").click()
         tab.message("segment at a time")
         tab.opened(2)
         tokens = parse_qs(urlsplit(tab.page.url).query)["trace"]

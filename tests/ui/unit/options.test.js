@@ -68,10 +68,10 @@ test("variants: all values of each option, all voices, four seeds", () => {
     sets.map(({ name, jobs }) => [name, jobs.length]),
     [
       ["Window 1 to 6", 6],
-      ["Scheme S1, S2", 2],
+      ["Both schemes", 2],
       ["All voices (3)", 3],
       ["4 variations", 4],
-      ["Causal, overlapped vocoder", 1],
+      ["Both vocoders", 1],
       ["Current settings", 1],
     ],
   );
@@ -86,7 +86,10 @@ test("variants: all values of each option, all voices, four seeds", () => {
 test("variants have the plain names of the glossary", () => {
   const terms = new Terms([{ id: "look-ahead", name: "Look-ahead", options: { m: "words read" } }]);
   const [one, other] = variantSets([voice("wren", ["a", "b"])], BASE, terms);
-  assert.deepEqual([one.name, one.title, other.name], ["Look-ahead 1 to 6", "Window (m)", "Scheme S1, S2"]);
+  assert.deepEqual(
+    [one.name, one.title, other.name],
+    ["Look-ahead 1 to 6", "Window (m): 1, 2, 3, 4, 5, 6", "Both schemes"],
+  );
 });
 
 test("at most eight variants, and none of an option with one value", () => {

@@ -23,7 +23,8 @@ function valuesToTry(option) {
 
 /** The name of a set that tries the values of one option. */
 function wayName({ kind, label }, values) {
-  return kind === "choice" ? `${label} ${values.join(", ")}` : `${label} ${values[0]} to ${values.at(-1)}`;
+  if (kind !== "choice") return `${label} ${values[0]} to ${values.at(-1)}`;
+  return values.length === 2 ? `Both ${label.toLowerCase().replace(/s$/, "")}s` : `${label} ${values.join(", ")}`;
 }
 
 /**
@@ -48,7 +49,11 @@ export function variantSets(voices, base, terms = new Terms()) {
     const jobs = values.map((value) =>
       job(`${option.name} = ${value}`, { options: { ...base.options, [option.name]: value } }),
     );
-    return { name: wayName(terms.plainOption(option), values), title: `${option.label} (${option.name})`, jobs };
+    return {
+      name: wayName(terms.plainOption(option), values),
+      title: `${option.label} (${option.name}): ${values.join(", ")}`,
+      jobs,
+    };
   });
   const pairs = voices.flatMap((one) => one.speakers.map((speaker) => [one, speaker]));
   const speaking =
@@ -74,7 +79,7 @@ export function variantSets(voices, base, terms = new Terms()) {
     jobs: seeds,
   });
   ways.push({
-    name: "Causal, overlapped vocoder",
+    name: "Both vocoders",
     title: "the same frames with the causal vocoder, and with each segment vocoded separately and cross-faded",
     jobs: [job("as it is")],
     isOverlapped: true,
