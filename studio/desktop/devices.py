@@ -17,7 +17,7 @@ _LATENCY_S = 0.02  # from the callback to the loudspeaker: how late Python may b
 TO_FILE = "name a file with -o"  # instead of a loudspeaker
 TO_NOTHING = "give --null-audio, which plays nothing"
 _INSTALL = (
-    "install sounddevice (.venv/bin/pip install sounddevice) and PortAudio (on Debian: apt install libportaudio2; on "
+    "pip install sounddevice, and install PortAudio (on Debian: apt install libportaudio2; on "
     "macOS the package includes it)"
 )
 _NO_DEVICE = "connect one; on Linux pipewire-alsa (PipeWire) or libasound2-plugins (PulseAudio) makes theirs visible"
