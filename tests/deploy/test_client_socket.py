@@ -101,6 +101,7 @@ def test_a_client_waits_while_much_is_held(ends: Ends) -> None:
         b"\x83\x81" + bytes(4) + b"x",  # an opcode that does not exist
         b"\x82\xff" + struct.pack("!Q", MAX_MESSAGE_BYTES + 1),  # the beginning of one that is too long
     ],
+    ids=["fragment", "unmasked", "reserved bit", "unknown opcode", "too long"],
 )
 def test_what_is_no_whole_message_leaves_the_socket_to_the_parser(ends: Ends, strange: bytes) -> None:
     text = client_frame(TEXT)
