@@ -207,11 +207,11 @@ def test_a_last_word_that_is_being_said_is_not_gone_on_with(engine):
         listener.utterance.played(listener._heard_samples())
     assert listener.utterance.settled_chars() == len("one two")
     with pytest.raises(TooLate, match="begin what follows it with a space"):
-        listener.utterance.revise(len("one two"), "nd")
-    listener.utterance.revise(len("one two"), " nd")
+        listener.utterance.revise(len("one two"), "end")
+    listener.utterance.revise(len("one two"), " end")
     trace = listener.rest()
     is_consistent(trace)
-    assert [word.text for word in trace.words()] == ["one", "two", "nd"]
+    assert [word.text for word in trace.words()] == ["one", "two", "end"]
 
 
 def test_what_cannot_be_revised_is_refused_in_words(engine):
