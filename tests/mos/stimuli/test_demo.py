@@ -42,7 +42,8 @@ def test_shipped_demo_was_spoken_by_the_shipped_weights() -> None:
         if system.role == "test":
             assert system.voice is not None
             path = ASSETS / "voices" / system.voice["voice"] / "card.json"
-            assert system.voice["sha256"] == json.loads(path.read_text(encoding="utf-8"))["sha256"]
+            shipped = json.loads(path.read_text(encoding="utf-8"))["sha256"]
+            assert system.voice["sha256"].items() <= shipped.items()  # the net that finds words adds no sound
 
 
 @pytest.fixture(scope="module")
