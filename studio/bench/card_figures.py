@@ -10,7 +10,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from studio.core.cards import Card, read_cards, write_card
+from studio.core.cards import Card, has_files, read_cards, write_card
 from studio.core.errors import BadFile, BadOption
 from studio.core.folders import DEFAULT_VOICE, VOICES
 from studio.core.options import default_options, parse_options
@@ -62,7 +62,7 @@ def _files(card: Card, results: Path) -> Iterator[Path]:
 def _measured(card: Card, data: Mapping[str, Any]) -> dict[str, float]:
     """The figures that a file of results has of a card."""
     of_voice = data["voices"].get(card.name, {}) if data["name"] == "families" else data
-    if of_voice.get("sha256") != card.sha256:
+    if not has_files(card, of_voice.get("sha256")):
         return {}
     out = dict[str, float]()
     timed = of_voice["timed"] if data["name"] == "families" else {str(data.get("setting", "")): data}

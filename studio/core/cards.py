@@ -165,12 +165,14 @@ def read_card(folder: Path) -> Card:
         raise BadVoice(f"{path}: {error.what}", error.do) from error
 
 
-def has_weights_of(card: Card, meta: Mapping[str, Any]) -> bool:
-    """Whether a card's files are those that a trace was made with. A file that the trace does not know adds nothing."""
-    made_with = meta.get("checkpoint_sha256", {})
-    if not isinstance(made_with, Mapping):
+def has_files(card: Card, digests: object) -> bool:
+    """Whether a card's files are those that something was made with: sha256 by file name.
+
+    A file of the card that is not among them, such as a later one for word times, adds nothing to the sound.
+    """
+    if not isinstance(digests, Mapping):
         return False
-    files = cast("Mapping[str, Any]", made_with)
+    files = cast("Mapping[str, Any]", digests)
     return all(card.sha256.get(name) == digest for name, digest in files.items())
 
 

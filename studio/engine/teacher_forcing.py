@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from studio.core import events as ev
-from studio.core.cards import Card, has_weights_of
+from studio.core.cards import Card, has_files
 from studio.core.clips import to_float, to_int16
 from studio.core.errors import BadFile, BadText, BadVoice
 from studio.core.options import default_options, merge_options
@@ -55,7 +55,7 @@ def attention_of_trace(voice: Voice, trace: Trace, should_continue: Callable[[],
             "this utterance holds no frames", "its family keeps none, or it is a recording: send it through a model"
         )
     _check_length(len(trace.frames) * card.frame_samples / card.sample_rate_hz)
-    if not has_weights_of(card, trace.meta):
+    if not has_files(card, trace.meta.get("checkpoint_sha256", {})):
         raise BadVoice(f"{card.name} has other weights than when this was made", "its attention cannot be recomputed")
     if trace.frames.shape[1:] != (dmel.CHANNELS,) or int(trace.frames.max()) >= dmel.LEVELS:
         raise BadFile("the frames are of another acoustic tokenizer than the voice's", "the trace is damaged")

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from studio.core import events as ev
-from studio.core.cards import Card, has_weights_of
+from studio.core.cards import Card, has_files
 from studio.core.clips import to_int16
 from studio.core.errors import BadFile, BadVoice
 from studio.core.traces.teacher_forcing import MAX_RECORDING_S, CallerGone, NotSupported
@@ -287,7 +287,7 @@ def revocode_by_segment(
     length_s = len(trace.pcm) / trace.rate_hz
     if length_s > MAX_RECORDING_S:
         raise BadFile(f"{length_s:.0f} s of sound are too long for this", f"give at most {MAX_RECORDING_S:.0f} s")
-    if not has_weights_of(card, trace.meta):
+    if not has_files(card, trace.meta.get("checkpoint_sha256", {})):
         raise BadVoice(f"{card.name} has other weights than when this was made", "speak the text again")
     if vocoder.look_ahead_frames:
         raise NotSupported(f"the vocoder of {card.name} is overlapped already", "compare it with another voice")
