@@ -27,22 +27,23 @@ async def in_turn(
     """
     loop = asyncio.get_running_loop()
     turns = _turns.setdefault(loop, Turns(at_once=_AT_ONCE, at_once_per_address=_AT_ONCE_PER_ADDRESS))
-    has_begun = is_cancelled = False
+    has_begun = False
 
     async def run() -> _Result:
         nonlocal has_begun
         async with turns.turn(address):
             has_begun = True
-            result = await loop.run_in_executor(_THREADS, call)
-        if is_cancelled:
-            undo(result)
-        return result
+            return await loop.run_in_executor(_THREADS, call)
+
+    def undo_result(done: "asyncio.Task[_Result]") -> None:
+        if not done.cancelled() and done.exception() is None:
+            undo(done.result())
 
     task = asyncio.create_task(run())
     try:
         return await asyncio.shield(task)
     except asyncio.CancelledError:
-        is_cancelled = True
         if not has_begun:
             task.cancel()
+        task.add_done_callback(undo_result)  # also of a call that is done, whose result nobody has taken
         raise

@@ -55,3 +55,19 @@ def test_a_call_that_has_begun_is_undone_where_nobody_waits_for_it() -> None:
             await asyncio.sleep(0.01)
 
     asyncio.run(asyncio.wait_for(run(), 60.0))
+
+
+def test_a_call_whose_caller_is_cancelled_as_it_ends_is_undone() -> None:
+    undone = list[str]()
+
+    async def run() -> None:
+        task = asyncio.create_task(in_turn("a", lambda: "opened", undo=undone.append))
+        await asyncio.sleep(0)
+        (call,) = asyncio.all_tasks() - {task, asyncio.current_task()}
+        call.add_done_callback(lambda _: task.cancel())  # behind the callback that wakes the caller
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        while undone != ["opened"]:
+            await asyncio.sleep(0.01)
+
+    asyncio.run(asyncio.wait_for(run(), 60.0))

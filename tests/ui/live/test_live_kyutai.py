@@ -33,7 +33,7 @@ def test_words_light_up_while_they_are_typed_and_the_utterance_is_inspected(
 ) -> None:
     live = opened(opening, coded)
     live.open_advanced()
-    assert "how strictly text and speaker are followed" in live.page.locator(".advanced").inner_text()
+    assert "how strictly it follows text and speaker" in live.page.locator(".advanced").inner_text()
     live.type(f"{TEXT[:38]} ")
     live.wait_lit(2)
     live.type(TEXT[38:])
