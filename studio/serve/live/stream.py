@@ -38,16 +38,12 @@ _TRACE_ONLY = (ev.Frames, ev.Played)  # events that are recorded and not sent
 log = logging.getLogger("studio.serve")
 
 
-class IdleTimeout(StudioError):
+class IdleTimeout(StudioError, code="idle"):
     """Nothing was sent or spoken for too long, so the slot was freed."""
 
-    code = "idle"
 
-
-class InternalError(StudioError):
+class InternalError(StudioError, code="internal"):
     """An unexpected exception in the server."""
-
-    code = "internal"
 
 
 @dataclass(frozen=True)
