@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from studio.serve.middleware.addresses import address_of
@@ -91,7 +91,7 @@ class BodyLimitMiddleware:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or not _has_body(scope):
-            await self._app(scope, receive, send)
+            await self._call(scope, receive, send)
             return
         file = self._files.get(scope["path"].removeprefix(scope.get("root_path", "")))
         if file is None:
@@ -127,7 +127,12 @@ class BodyLimitMiddleware:
         if body is not None and len(body) > max_bytes:
             await _reject_length(receive, send, max_bytes)
         elif body is not None:
-            await self._app(scope, replay_body(body, receive), send)
+            await self._call(scope, replay_body(body, receive), send)
+
+    async def _call(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Call the app; nothing where it reads from a client that has left."""
+        with contextlib.suppress(ClientDisconnect):
+            await self._app(scope, receive, send)
 
     async def _answer_without_body(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Call the route with an empty body: it rejects this caller with its own message."""

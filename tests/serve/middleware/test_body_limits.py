@@ -1,5 +1,6 @@
 """Request bodies are bounded in size and time; slow senders take no slots from the owner."""
 
+import asyncio
 import json
 import socket
 import threading
@@ -173,3 +174,29 @@ def test_steady_upload_in_pieces_is_accepted(served: ServedTests) -> None:
             time.sleep(0.9)
         received = client.recv(64)
     assert received.startswith(b"HTTP/1.1 200")
+
+
+@pytest.mark.parametrize("headers", [[], [(b"content-length", b"1")]], ids=["no body", "a body"])
+def test_route_that_reads_on_after_its_client_has_left_raises_nothing(headers: list[tuple[bytes, bytes]]) -> None:
+    async def route(scope: Any, receive: Any, send: Any) -> None:
+        request = Request(scope, receive)
+        await request.body()
+        await Request(scope, receive).body()  # as a second framework does inside a route
+        raise AssertionError("the second body comes from a client that has left")
+
+    async def run() -> None:
+        messages = iter([{"type": "http.request", "body": b"x"}, {"type": "http.disconnect"}])
+
+        async def receive() -> Any:
+            return next(messages)
+
+        sent: list[Any] = []
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        scope = {"type": "http", "method": "POST", "path": "/x", "headers": headers, "client": ("127.0.0.1", 1)}
+        await BodyLimitMiddleware(route)(scope, receive, send)
+        assert not sent
+
+    asyncio.run(run())
