@@ -203,6 +203,7 @@ class Connection(asyncio.Protocol):
         self._protocol: asyncio.Protocol = H11Protocol(app_state=app_state | {CALLER: self}, **kwargs)
         self.loop = asyncio.get_running_loop()
         self._head_timer, self._stall_timer = _Timer(self._on_head_timeout), _Timer(self._on_stall_timeout)
+        self._linger_timer = _Timer(self.abort)
         self._running, self._unsent_bytes, self._active_s = 0, 0, 0.0
         self._is_lost, self._is_accepted = False, False  # accepted: a handshake, by uvicorn's parser
         self._counter: FrameCounter | None = None  # of a socket
@@ -225,8 +226,8 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._is_lost = True
         self.lost.set()
-        self._head_timer.stop()
-        self._stall_timer.stop()
+        for timer in (self._head_timer, self._stall_timer, self._linger_timer):
+            timer.stop()  # a started one would keep the connection: thousands of them make garbage collections slow
         if self in self.limits.connections:
             self.limits.discard(self)
             self._protocol.connection_lost(exc)
@@ -281,7 +282,8 @@ class Connection(asyncio.Protocol):
         self._running -= 1
         if is_socket:
             self._stall_timer.stop()
-            self.loop.call_later(LINGER_S, self.abort)
+            if not self._is_lost:
+                self._linger_timer.start(LINGER_S)
         elif not self._running and not self._is_lost and self._counter is None:
             self._head_timer.start(HEAD_S)
 
@@ -332,7 +334,7 @@ class Connection(asyncio.Protocol):
         self.transport.write(bytes((0x88, len(payload))) + payload)
         self.transport.close()
         self.lost.set()
-        self.loop.call_later(LINGER_S, self.abort)
+        self._linger_timer.start(LINGER_S)
 
     def _refuse(self, status: str, text: str = "", headers: dict[str, str] | None = None) -> None:
         fields = {"Content-Length": str(len(text)), "Connection": "close"} | (headers or {})
