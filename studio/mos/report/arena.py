@@ -140,7 +140,8 @@ def ladder_page(arenas: Sequence[tuple[ArenaLadder, str, Mapping[str, str]]]) ->
     """HTML page of arenas, each given with the path to take part and the titles of its systems by name."""
     title = arenas[0][0].title if len(arenas) == 1 else "The arenas"
     parts = [_arena(ladder, path, titles, alone=len(arenas) == 1) for ladder, path, titles in arenas]
-    return document(f"{title}: the ladder", f"<h1>{escape(title)}</h1>{''.join(parts)}", more_css=_MORE_CSS)
+    live = '<p><a href="./">Type a text and hear these voices</a></p>'
+    return document(f"{title}: the ladder", f"<h1>{escape(title)}</h1>{''.join(parts)}{live}", more_css=_MORE_CSS)
 
 
 def _arena(ladder: ArenaLadder, path: str, titles: Mapping[str, str], alone: bool) -> str:

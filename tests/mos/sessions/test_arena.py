@@ -156,7 +156,8 @@ def test_preview_is_neither_capped_nor_counted(world: World) -> None:
         fight(looker)
     found = of(world, arena_ladder)
     assert (found.votes, found.raters, list(found.steps), list(found.unranked)) == (0, 0, [], sorted(NAMES[:2]))
-    assert "No votes yet" in ladder_page([(found, "/rate", {})])
+    page = ladder_page([(found, "/rate", {})])
+    assert "No votes yet" in page and 'href="./"' in page  # the way to the Live page
     assert sum(of(world, lambda session, _, run: assignment.count_battles(session, run)).votes.values()) == 0
 
 
