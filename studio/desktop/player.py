@@ -48,6 +48,11 @@ class Player:
         """Sound that the device has not taken yet."""
         return max(0, self._written - self._read) * 1000.0 / self.rate_hz
 
+    @property
+    def is_playing(self) -> bool:
+        """Whether the device takes samples; False where it waits for some."""
+        return self._plays
+
     def play(self, pcm: np.ndarray) -> None:
         """Add samples int16 [T]; waits while the ring buffer is full, which credit prevents."""
         size = len(self._ring)

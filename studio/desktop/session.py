@@ -28,6 +28,7 @@ _SWITCH_S = 0.001  # a thread that needs the interpreter gets it after so long, 
 _POLL_S = 0.01
 _LATENCIES = 1_000
 _REPORT_S = 0.02
+_NEVER = 2**31 - 1  # a full garbage collection stops every thread for up to .1 s: it runs only while nothing sounds
 
 
 class Session:
@@ -47,9 +48,10 @@ class Session:
 
     def __init__(self, engine: Engine, request: SpeakRequest, output: str = "", folder: Path | None = None) -> None:
         gc.collect()
-        gc.freeze()  # what is loaded: a collection of it would stop all sound for a third of a second
-        self._switch_s = sys.getswitchinterval()
+        gc.freeze()  # what is loaded: no collection goes through it
+        self._switch_s, self._gc_thresholds = sys.getswitchinterval(), gc.get_threshold()
         sys.setswitchinterval(_SWITCH_S)
+        gc.set_threshold(*self._gc_thresholds[:2], _NEVER)
         self.engine, self.folder = engine, folder
         self.cards = {card.name: card for card in engine.cards()}
         self.request = request
@@ -165,6 +167,7 @@ class Session:
         self._output.close()
         self._writer.shutdown()
         sys.setswitchinterval(self._switch_s)
+        gc.set_threshold(*self._gc_thresholds)
 
     def _open_output(self, player: Player, name: str) -> Output:
         return open_output(player, name, TO_NOTHING)
@@ -188,6 +191,8 @@ class Session:
             with self._lock:
                 for line in list(self._lines):
                     self._advance(line, is_due)
+            if not self.player.is_playing and gc.get_count()[2] > self._gc_thresholds[2]:
+                gc.collect()
 
     def _advance(self, line: Line, is_due: bool) -> None:
         is_first = line is self._lines[0]

@@ -1,6 +1,7 @@
 """The terminal program, driven by Textual's Pilot, with a shipped voice and the sink that keeps time."""
 
 import asyncio
+import gc
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -232,3 +233,27 @@ def test_a_small_terminal_shows_the_field_and_the_figures(run: Callable[[Play], 
         assert app.query_one(Field).region.width > 30
 
     run(steps)
+
+
+def test_full_garbage_collections_wait_for_silence(run: Callable[[Play], Session]) -> None:
+    thresholds, found = gc.get_threshold(), list[bool]()
+
+    async def steps(app: TypeApp, pilot: Pilot[None]) -> None:
+        def note(phase: str, info: dict[str, int]) -> None:
+            if phase == "start" and info["generation"] == 2:
+                found.append(app.session.player.is_playing)
+
+        await pilot.press(*"one two three four five six seven", "enter")
+        gc.callbacks.append(note)
+        try:
+            while not app.session.is_idle() or not found:
+                for _ in range(2000):  # garbage: enough for many collections
+                    cycle: list[object] = []
+                    cycle.append(cycle)
+                await pilot.pause(0.001)
+        finally:
+            gc.callbacks.remove(note)
+
+    run(steps)
+    assert found and not any(found)
+    assert gc.get_threshold() == thresholds
