@@ -25,14 +25,23 @@ _NO_AUTO_HEADERS = ("User-Agent", "Accept", "Accept-Encoding", "Content-Type")
 LOST = JSONResponse(
     {"code": "replica_lost", "message": "the replica that answered has ended; try again"}, 502, {"Retry-After": "1"}
 )
+BAD_TARGET = JSONResponse({"code": "bad_request", "message": "a request names a path that begins with '/'"}, 400)
 NOBODY = JSONResponse(
     {"code": "unavailable", "message": "no replica is running; try again in a moment"}, 503, {"Retry-After": "5"}
 )
 
 
+def path_of(scope: Scope) -> str:
+    """The path of a request as it came.
+
+    It may be no path: behind the address of a replica, ``@host`` or ``%2F@host`` would name another host.
+    """
+    return scope["raw_path"].decode("latin-1").removeprefix(scope.get("root_path", ""))
+
+
 def address(scope: Scope, member: Member) -> URL:
-    """Where a replica has what a request asks for."""
-    path = scope["raw_path"].decode("latin-1").removeprefix(scope.get("root_path", ""))
+    """Where a replica has what a request asks for. ``path_of`` the request begins with a slash."""
+    path = path_of(scope)
     query = scope["query_string"].decode("latin-1")
     return URL(f"{member.url}{path}{'?' if query else ''}{query}", encoded=True)
 

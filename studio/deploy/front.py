@@ -25,7 +25,7 @@ from starlette.websockets import WebSocket
 
 import studio
 from studio.core.packets import PROTOCOL
-from studio.deploy.forwarding import forward, refuse, tunnel
+from studio.deploy.forwarding import BAD_TARGET, forward, path_of, refuse, tunnel
 from studio.deploy.load import LOAD_PATH, Load
 from studio.deploy.members import KEY_HEADER, Member, Members
 from studio.deploy.relay import SpeakRelay
@@ -96,7 +96,9 @@ class Front:
 
     async def _route(self, scope: Scope, receive: Receive, send: Send) -> None:
         path = scope["path"].removeprefix(scope.get("root_path", ""))
-        if scope["type"] == "websocket":
+        if not path_of(scope).startswith("/"):
+            await self._refuse_target(scope, receive, send)
+        elif scope["type"] == "websocket":
             await self._serve_socket(WebSocket(scope, receive, send), path)
         elif path == "/health":
             await self._health()(scope, receive, send)
@@ -104,6 +106,13 @@ class Front:
             await (await self._metrics())(scope, receive, send)
         else:
             await forward(scope, receive, send, self._order(scope, path), self._session, self._members.key)
+
+    @staticmethod
+    async def _refuse_target(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket":
+            await WebSocket(scope, receive, send).send_denial_response(BAD_TARGET)
+        else:
+            await BAD_TARGET(scope, receive, send)
 
     async def _serve_socket(self, websocket: WebSocket, path: str) -> None:
         limit = self._settings.max_sockets * max(1, len(self._members.by_name))

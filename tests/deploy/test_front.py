@@ -2,6 +2,7 @@
 
 import io
 import json
+import socket
 import urllib.error
 import urllib.request
 
@@ -184,3 +185,21 @@ def test_no_replica_is_a_503(front: Fronting) -> None:
             urllib.request.urlopen(fronted.url + path)
     with pytest.raises(InvalidStatus, match="503"):
         connect(f"ws://127.0.0.1:{fronted.port}/ws/speak", proxy=None)
+
+
+@pytest.mark.parametrize("upgrade", ["", "Upgrade: websocket\r\nConnection: Upgrade\r\n"], ids=["request", "socket"])
+@pytest.mark.parametrize("target", ["@{}/x", "%2F@{}/x", "http://{}/x", "x"])
+def test_a_front_connects_to_no_other_host(front: Fronting, target: str, upgrade: str) -> None:
+    """A target without a slash behind ``http://REPLICA:PORT`` would name one, which gets the replicas' key."""
+    fronted = front(count=1)
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        other.settimeout(0.1)
+        asked = target.format(f"127.0.0.1:{other.getsockname()[1]}")
+        with socket.create_connection(("127.0.0.1", fronted.port), timeout=20.0) as client:
+            client.sendall(
+                f"GET {asked} HTTP/1.1\r\nHost: 127.0.0.1:{fronted.port}\r\n{upgrade}"
+                "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n".encode()
+            )
+            assert client.recv(65_536).startswith(b"HTTP/1.1 400 ")
+        with pytest.raises(TimeoutError):
+            other.accept()
