@@ -2,7 +2,8 @@
 
 An ``open`` on a socket without a running utterance goes to a replica with room, which answers ``busy`` rather than
 queue it; then the next one gets it, and the client sees the answer of the one that took it. Only where none has room
-does the utterance wait in a queue. All other messages of a client, and most of a replica, are passed on as they come.
+does the utterance wait in a queue. An ``open`` beside a running utterance goes to the same replica, which may queue it.
+All other messages of a client, and most of a replica, are passed on as they come.
 """
 
 import asyncio
@@ -118,9 +119,13 @@ class SpeakRelay:
                 text = message.get("text")
                 data = _object(text) if text is not None and '"open"' in text else {}
                 number = wire.utterance_in(data)
-                if data.get("type") == "open" and number is not None and not self._states:
+                if data.get("type") == "open" and number is not None:
                     self._lost.discard(number)
-                    await self._open(number, data, message)
+                    if self._states:  # the socket cannot move: an utterance runs at its replica
+                        self._states.setdefault(number, _OPENING)
+                        await self._pass_on(message)
+                    else:
+                        await self._open(number, data, message)
                 elif text is None or not self._lost or wire.utterance_in(_object(text)) not in self._lost:
                     await self._pass_on(message)
                 self._client.release()

@@ -203,3 +203,32 @@ def test_a_front_connects_to_no_other_host(front: Fronting, target: str, upgrade
             assert client.recv(65_536).startswith(b"HTTP/1.1 400 ")
         with pytest.raises(TimeoutError):
             other.accept()
+
+
+def test_the_second_utterance_of_a_socket_fails_with_its_replica(front: Fronting) -> None:
+    fronted = front(count=2, places=2, script=SLOW)
+    with fronted.talk() as talk:
+        assert talk.open(1)["type"] == talk.open(2)["type"] == "ready"
+        talk.say("cancel", 1)
+        talk.until("trace", utterance=1)
+        (name,) = [name for name, count in fronted.speaking().items() if count]
+        fronted.replicas.pop(name).die()
+        *_, failed, last = talk.until("error", utterance=2)
+        assert (failed["type"], failed["code"], last["code"]) == ("failed", "replica_lost", "bad_file")
+        assert talk.open(3)["type"] == talk.open(2)["type"] == "ready"  # 2 may be used again beside another one
+
+
+def test_a_socket_stays_while_its_second_utterance_runs(front: Fronting) -> None:
+    fronted = front(count=2, places=3, script=SLOW)
+    with fronted.talk() as talk:
+        assert talk.open(1)["type"] == talk.open(2)["type"] == "ready"
+        talk.say("cancel", 1)
+        talk.until("trace", utterance=1)
+        (name,) = [name for name, count in fronted.speaking().items() if count]
+        fronted.replicas[name].drain.is_announced = True
+        eventually(lambda: fronted.members.by_name[name].is_draining, "the drain at the front")
+        assert talk.open(3)["type"] == "ready"  # at the replica that drains: 2 would be lost elsewhere
+        assert fronted.speaking()[name] == 2
+        for number in (2, 3):
+            talk.say("cancel", number)
+        talk.until("trace", utterance=2)
