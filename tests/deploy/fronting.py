@@ -99,6 +99,11 @@ class Fronted:
         """Utterances that hold a slot, by replica."""
         return {name: len(one.engine.speaking) for name, one in self.replicas.items()}
 
+    @property
+    def is_pacing(self) -> bool:
+        """Whether requests rest beside speech."""
+        return self._server.limits.is_speaking()
+
     def stop(self) -> None:
         """Stop the front."""
         self._server.should_exit = True

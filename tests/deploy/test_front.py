@@ -232,3 +232,13 @@ def test_a_socket_stays_while_its_second_utterance_runs(front: Fronting) -> None
         for number in (2, 3):
             talk.say("cancel", number)
         talk.until("trace", utterance=2)
+
+
+def test_a_front_does_not_pace_requests_beside_speech(front: Fronting) -> None:
+    """It has no speech to protect; one utterance slowed all requests of all users to 12 a second."""
+    fronted = front(count=1, script=SLOW)
+    with fronted.talk(close_timeout=0.1) as talk:
+        talk.open()
+        talk.say("text", text=LONG)
+        talk.until("word_start")
+        assert fronted.replicas["r0"].drain.is_speaking() and not fronted.is_pacing
