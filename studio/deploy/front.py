@@ -210,7 +210,8 @@ def _state(member: Member) -> dict[str, Any]:
     else:
         status = "draining" if load.is_draining else "ok"
     shown = {"places": load.places, "waiting": load.waiting, "step_share": round(load.step_share, 3)}
-    return {"name": member.name, "status": status, "places_free": load.free} | shown
+    free = load.free if member.fresh_load() is not None else 0
+    return {"name": member.name, "status": status, "places_free": free} | shown
 
 
 def shared_cookie(key: str) -> str:

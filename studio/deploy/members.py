@@ -8,7 +8,6 @@ import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
 
 from multidict import CIMultiDict
 
@@ -198,6 +197,8 @@ class _Reports:
             self._over.set_result(None)
 
 
-def _wait(member: Member) -> Any:
+def _wait(member: Member) -> tuple[bool, float, float]:
+    """The least, the shortest queue; those without a fresh report come last."""
     load = member.load
-    return (1.0, 0.0) if load is None else (load.waiting / load.places, -load.free)
+    length = (1.0, 0.0) if load is None else (load.waiting / load.places, -load.free)
+    return member.fresh_load() is None, *length

@@ -1,6 +1,7 @@
 """What a replica reports, and what is made of it."""
 
 import importlib.util
+import json
 import time
 from types import SimpleNamespace
 from typing import Any
@@ -9,11 +10,13 @@ import pytest
 
 from studio.core.errors import NeedsPackage
 from studio.core.ports import EngineLoad, ModuleLoad
+from studio.deploy.front import Front
 from studio.deploy.load import Load
 from studio.deploy.local import check_ray
 from studio.deploy.members import FRESH_S, Member, Members, better_of_two
 from studio.deploy.replica import step_share
 from studio.deploy.scaling import free_slots_policy
+from studio.serve.settings import ServeSettings
 
 
 def load(**values: Any) -> Load:
@@ -101,3 +104,15 @@ def test_without_ray_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(NeedsPackage, match=r"Ray Serve.*\[scale\]"):
         check_ray()
+
+
+def test_nobody_waits_at_a_replica_that_hangs() -> None:
+    """Its last report may have the shortest queue of all."""
+    hung, busy = member("hung", age_s=2 * FRESH_S, free=0), member("busy", free=0, waiting=9)
+    assert members(hung, busy).shortest_queue() is busy
+
+
+def test_health_counts_no_slot_of_a_replica_that_hangs() -> None:
+    found = members(member("hung", age_s=2 * FRESH_S), member("well", free=3))
+    health = json.loads(bytes(Front(ServeSettings(), found)._health().body))
+    assert health["places_free"] == sum(one["places_free"] for one in health["replicas"]) == 3
