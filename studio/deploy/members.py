@@ -200,5 +200,6 @@ class _Reports:
 def _wait(member: Member) -> tuple[bool, float, float]:
     """The least, the shortest queue; those without a fresh report come last."""
     load = member.load
-    length = (1.0, 0.0) if load is None else (load.waiting / load.places, -load.free)
-    return member.fresh_load() is None, *length
+    if load is None:
+        return True, 1.0, 0.0
+    return member.fresh_load() is None, load.waiting / load.places, -load.free
