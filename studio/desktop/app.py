@@ -1,6 +1,6 @@
 """``studio type``: type in a terminal and hear it, on Textual."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -102,9 +102,7 @@ class TypeApp(App[None]):
 
     def action_interrupt(self) -> None:
         """Silence; what was heard of the line stays on the screen."""
-        line = self.session.typing
-        self.session.interrupt()
-        self._keep(line)
+        self._keep(self.session.interrupt())
 
     def _keep(self, line: Line | None) -> None:
         """Move a line above the field, which gets empty."""
@@ -149,7 +147,7 @@ class TypeApp(App[None]):
         if select.id == "voice" and event.value != self._voice():
             self._load_voice(str(event.value))
         elif select.id == "output" and event.value != self.session.output_name:
-            self._try(self.session.set_output, str(event.value))
+            self._change(self.session.set_output, str(event.value))
             select.value = self.session.output_name
         elif select.id and select.id.startswith("option-"):
             select.value = self._set_option(select.id, event.value)
@@ -161,14 +159,21 @@ class TypeApp(App[None]):
         """Set the option of a widget, and return what it is then."""
         name, specs = widget.removeprefix("option-"), self.session.card.options
         if str(self.session.options.get(name, value)) != str(value):
-            self._try(lambda: self.session.set_options(parse_options(specs, [f"{name}={value}"])))
+            try:
+                self.session.set_options(parse_options(specs, [f"{name}={value}"]))
+            except StudioError as error:
+                self._complain(error)
         return self.session.options.get(name, value)  # absent: of the voice before
 
     @work(thread=True, exclusive=True)
     def _load_voice(self, voice: str) -> None:
         self.call_from_thread(self.notify, f"{voice} is being loaded")
-        self._try(self.session.set_voice, voice)
-        self.call_from_thread(self._field.reset)
+        try:
+            request = self.session.load_voice(voice)
+        except StudioError as error:
+            self.call_from_thread(self._complain, error)
+        else:  # where keys are read, so that none comes between
+            self.call_from_thread(self._change, self.session.set_voice, request)
         self.call_from_thread(self._show_options)
 
     def action_panel(self) -> None:
@@ -218,11 +223,14 @@ class TypeApp(App[None]):
             title.append("   ● ", "bold red").append(f"{counted(len(session.recorded), 'line')} in {session.folder}")
         self._title.update(title)
 
-    def _try(self, change: Any, *values: Any) -> None:
+    def _change(self, change: Callable[[Any], Line | None], value: Any) -> None:
+        """Change the voice or the output; the line that was being typed is kept, or goes on where that fails."""
         try:
-            change(*values)
+            line = change(value)
         except StudioError as error:
             self._complain(error)
+        else:
+            self._keep(line)
 
     def _complain(self, error: StudioError) -> None:
         self.notify(str(error), severity="error", markup=False)

@@ -118,14 +118,15 @@ class Session:
                 line.live.end()
         return line
 
-    def interrupt(self) -> None:
-        """Silence at once: every line ends with what was heard of it."""
+    def interrupt(self) -> Line | None:
+        """Silence at once: every line ends with what was heard of it. Returns the one that was being typed."""
         with self._lock:
             self.player.stop()
             for line in self._lines:
                 line.stopped = line.played(self.player)
                 line.utterance.cancel(line.stopped)
-        self.typing = None
+            typed, self.typing = self.typing, None
+        return typed
 
     def set_options(self, changes: dict[str, Any]) -> None:
         """Change options of the family, also of the line that is being typed. Raises BadOption."""
@@ -134,21 +135,31 @@ class Session:
             self.typing.utterance.set_options(options)
         self.request = replace(self.request, options=options)
 
-    def set_voice(self, voice: str) -> None:
-        """Speak the next lines with another voice; loads it, which takes seconds. Raises StudioError."""
-        card, _ = parse_voice(voice, self.cards)
+    def load_voice(self, voice: str) -> SpeakRequest:
+        """Load another voice, which takes seconds; returns the request for ``set_voice``. Raises StudioError."""
         request = replace(self.request, voice=voice, options={}, temperature=None)
         self.engine.open(request).cancel()
-        self.end_line()
-        if card.sample_rate_hz != self.player.rate_hz:
-            self.interrupt()
-            self._use(Player(card.sample_rate_hz), self.output_name)
-        self.request = request
+        return request
 
-    def set_output(self, name: str) -> None:
-        """Play through another output. Raises BadOption; the present one then goes on."""
-        self.interrupt()
-        self._use(Player(self.player.rate_hz), name)
+    def set_voice(self, request: SpeakRequest) -> Line | None:
+        """Speak the next lines with a voice that was loaded; the line that is being typed is complete. Returns it.
+
+        Raises BadOption: the output refuses the voice's rate; the line goes on with the present voice.
+        """
+        card, _ = parse_voice(request.voice, self.cards)
+        if card.sample_rate_hz == self.player.rate_hz:
+            line = self.end_line()
+        else:
+            line = self._use(Player(card.sample_rate_hz), self.output_name)
+        self.request = request
+        return line
+
+    def set_output(self, name: str) -> Line | None:
+        """Play through another output; what is spoken is interrupted. Returns the line that was being typed.
+
+        Raises BadOption; the present output then goes on.
+        """
+        return self._use(Player(self.player.rate_hz), name)
 
     def is_idle(self) -> bool:
         """Whether everything that was typed and ended was heard."""
@@ -172,13 +183,15 @@ class Session:
     def _open_output(self, player: Player, name: str) -> Output:
         return open_output(player, name, TO_NOTHING)
 
-    def _use(self, player: Player, name: str) -> None:
-        output = self._open_output(player, name)
+    def _use(self, player: Player, name: str) -> Line | None:
+        output = self._open_output(player, name)  # before anything is interrupted: it may be refused
+        line = self.interrupt()
         player.underflows = self.player.underflows
         with self._lock:
             self.player, self.output_name = player, name
             before, self._output = self._output, output
         before.close()
+        return line
 
     def _run(self) -> None:
         """Pass sound on until the session is closed."""

@@ -18,7 +18,7 @@ from studio.core.ports import Engine, SpeakRequest
 from studio.core.sound_files import read_mono
 from studio.core.traces.trace import Trace, open_trace, sent_text
 from studio.desktop.app import TypeApp
-from studio.desktop.devices import NULL, NullOutput
+from studio.desktop.devices import NULL, NullOutput, open_output
 from studio.desktop.line import Line
 from studio.desktop.player import Player
 from studio.desktop.session import Session
@@ -28,6 +28,7 @@ from studio.text.normalise import best
 
 pytestmark = pytest.mark.slow
 PATIENCE_S = 100.0
+OTHER = "an output that no machine has"
 Play = Callable[[TypeApp, Pilot[None]], Awaitable[None]]
 
 
@@ -61,7 +62,7 @@ def run(engine: Engine, tmp_path: Path) -> Callable[[Play], Session]:
         session = Session(engine, SpeakRequest(voice="wren:clara", seed=3), NULL, tmp_path / "lines")
 
         async def main() -> None:
-            app = TypeApp(session, [NULL], tmp_path)
+            app = TypeApp(session, [NULL, OTHER], tmp_path)
             async with app.run_test(size=(120, 40)) as pilot:
                 await steps(app, pilot)
 
@@ -200,6 +201,52 @@ def test_voice_options_and_theme_are_chosen_in_the_panel(run: Callable[[Play], S
         ("finch", "miles"),
     ]
     assert [one.meta["options"].get("m") for one in traces(session)] == [5, None]
+
+
+def test_a_voice_chosen_amid_a_line_speaks_the_next_one(run: Callable[[Play], Session]) -> None:
+    async def steps(app: TypeApp, pilot: Pilot[None]) -> None:
+        await pilot.press(*"good morning every")
+        app._load_voice("finch:nobody")
+        await eventually(lambda: any(one.severity == "error" for one in app._notifications), "nothing was refused")
+        await app.workers.wait_for_complete()
+        await pilot.press(*"body ")
+        assert current(app.session).text == app.query_one(Field).text == "good morning everybody "
+        app.query_one("#voice", Select).value = "finch:miles"
+        await eventually(lambda: app.query("#option-k"), "the other voice has no options")
+        assert app.session.typing is None and app.query_one(Field).text == ""
+        await eventually(lambda: app.query_one(Spoken)._shown, "the line is not shown")
+        assert str(app.query_one(Spoken).render()) == "good morning everybody "
+        await pilot.press(*"welcome ", "enter")
+        await eventually(app.session.is_idle, "the lines are not over")
+
+    spoken = [(one.meta["voice"], sent_text(one.events).strip()) for one in traces(run(steps))]
+    assert spoken == [("wren", "good morning everybody"), ("finch", "welcome")]
+
+
+def test_an_output_chosen_amid_a_line_interrupts_it(
+    run: Callable[[Play], Session], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def steps(app: TypeApp, pilot: Pilot[None]) -> None:
+        output = app.query_one("#output", Select)
+        app.query_one(Field).insert("this is a line of many words which nobody wants to hear to its end ")
+        line = current(app.session)
+        output.value = OTHER
+        await eventually(lambda: output.value == NULL, "it was not refused")
+        assert line is app.session.typing and line.stopped is None and app.query_one(Field).text == line.text
+        await eventually(lambda: line.heard[0] >= 5, "the second word was not heard")
+        monkeypatch.setattr("studio.desktop.session.open_output", lambda player, _, no: open_output(player, NULL, no))
+        output.value = OTHER
+        await eventually(lambda: app.session.output_name == OTHER, "the output was not changed")
+        assert app.session.typing is None and app.query_one(Field).text == ""
+        await eventually(lambda: line.is_over and app.query_one(Spoken)._shown, "it goes on")
+        assert line.stopped is not None and 0 < line.stopped < line.samples
+        assert str(app.query_one(Spoken).render()) == line.text
+        await pilot.press(*"go on ", "enter")
+        await eventually(app.session.is_idle, "the next line is not over")
+
+    cut, after = traces(run(steps))
+    assert any(isinstance(one, ev.Cancelled) for one in cut.events)
+    assert sent_text(after.events).strip() == "go on"
 
 
 def test_recording_begins_and_ends_by_a_key(run: Callable[[Play], Session]) -> None:
