@@ -22,7 +22,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from studio.mos.store.access import RateLimit, TooMany
 from studio.serve.middleware.addresses import address_of
 from studio.serve.middleware.bodies import read_body_bytes, replay_body
-from studio.serve.middleware.callers import LateCaller, with_caller
+from studio.serve.middleware.callers import LateCaller, leaves_within, with_caller
 
 if TYPE_CHECKING:
     import gradio as gr
@@ -371,7 +371,8 @@ class PageLimits:
             except TooMany:
                 await answer(send, 503, _BUSY)
                 return
-            await asyncio.sleep(wait_s)
+            if await leaves_within(scope, wait_s):
+                return
         await self._app(scope, receive, send)
 
 

@@ -20,7 +20,8 @@ from studio.serve.live.chat import Chat
 from studio.serve.live.opening import open_stream
 from studio.serve.live.stream import InternalError, Outgoing, StreamEnd, UtteranceStream
 from studio.serve.middleware.addresses import address_of
-from studio.serve.middleware.connections import TokenBucket, connection_of
+from studio.serve.middleware.connections import connection_of
+from studio.serve.middleware.rates import TokenBucket
 from studio.serve.settings import ServeSettings
 from studio.serve.trace_store import TraceStore
 

@@ -1,6 +1,7 @@
 """Who waits for the response to a request: usually its connection."""
 
 import asyncio
+from contextlib import suppress
 from typing import Protocol
 
 from starlette.types import Scope
@@ -35,6 +36,17 @@ class LateCaller:
 def caller_of(scope: Scope) -> Caller | None:
     """Who waits for the response to a request; None where another server made the scope."""
     return scope.get("state", {}).get(CALLER)
+
+
+async def leaves_within(scope: Scope, wait_s: float) -> bool:
+    """Wait; True, and at once, where the caller of a request leaves meanwhile."""
+    if (caller := caller_of(scope)) is None:
+        await asyncio.sleep(wait_s)
+        return False
+    with suppress(TimeoutError):
+        async with asyncio.timeout(wait_s):
+            await caller.lost.wait()
+    return caller.lost.is_set()
 
 
 def with_caller(scope: Scope, caller: Caller) -> Scope:

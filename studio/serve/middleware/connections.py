@@ -8,9 +8,9 @@ import ipaddress
 import logging
 import socket
 import struct
-import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol, cast
 
@@ -23,6 +23,7 @@ from studio.core.addresses import is_loopback
 from studio.mos.store.access import RateLimit, TooMany
 from studio.serve.middleware.addresses import network_of
 from studio.serve.middleware.callers import CALLER, caller_of
+from studio.serve.middleware.rates import FrameCounter
 from studio.serve.middleware.turns import RequestPacer
 
 HEAD_S = 10.0  # time limit of a request's head
@@ -31,7 +32,6 @@ STALL_S = 30.0  # a response of which the client reads nothing for so long is ab
 PING_S = 5.0  # between two pings of a socket
 SILENCE_S = PING_S + 10.0  # a socket that neither sends, not even a pong, nor reads for so long is aborted
 LINGER_S = 5.0  # for the client of an ended socket to read what is left
-CONTROLS_PER_S = 20  # control frames of one socket; a browser only answers our pings
 HEALTH = "/health"
 _POLICY_VIOLATION = 1008
 _TOO_MANY = "too many connections; try again later\n"
@@ -107,51 +107,6 @@ class _Timer:
             self._handle = None
 
 
-@dataclass
-class TokenBucket:
-    """A rate limit of ``per_s`` events, with a burst of the same size."""
-
-    per_s: float
-    level: float = field(init=False)
-    filled_s: float = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.level, self.filled_s = self.per_s, time.monotonic()
-
-    def take(self) -> bool:
-        """Count one event; whether it is within the rate."""
-        now_s = time.monotonic()
-        self.level = min(self.per_s, self.level + (now_s - self.filled_s) * self.per_s)
-        self.filled_s = now_s
-        self.level -= 1.0
-        return self.level >= 0.0
-
-
-class FrameCounter:
-    """Counts the frames that a client sends by their headers: data frames with continuations, and control frames."""
-
-    def __init__(self, frames_per_s: float) -> None:
-        self._frames, self._controls = TokenBucket(frames_per_s), TokenBucket(CONTROLS_PER_S)
-        self._part, self._skip_bytes = b"", 0  # the beginning of a header; payload still to come
-
-    def is_within(self, data: bytes) -> bool:
-        """Count the frames that begin in ``data``; whether all of them are within the rates."""
-        data, at = self._part + data, self._skip_bytes
-        self._part = b""
-        while at < len(data):
-            length = data[at + 1] & 0x7F if at + 1 < len(data) else 0
-            extended = {126: 2, 127: 8}.get(length, 0)
-            payload_at = at + 2 + extended + 4  # behind the mask: a client's frame without one ends the connection
-            if payload_at > len(data):
-                self._part = data[at:]
-                break
-            if not (self._controls if data[at] & 0x08 else self._frames).take():
-                return False
-            at = payload_at + (int.from_bytes(data[at + 2 : at + 2 + extended]) if extended else length)
-        self._skip_bytes = max(0, at - len(data))
-        return True
-
-
 class Tap(Protocol):
     """Takes the bytes of a socket before uvicorn's parser."""
 
@@ -207,6 +162,7 @@ class Connection(asyncio.Protocol):
         self._running, self._unsent_bytes, self._active_s = 0, 0, 0.0
         self._is_lost, self._is_accepted = False, False  # accepted: a handshake, by uvicorn's parser
         self._counter: FrameCounter | None = None  # of a socket
+        self._waiting: asyncio.Timeout | None = None  # a request, for its turn
         self.lost = asyncio.Event()
         self.tap: Tap | None = None
 
@@ -228,6 +184,8 @@ class Connection(asyncio.Protocol):
         self.lost.set()
         for timer in (self._head_timer, self._stall_timer, self._linger_timer):
             timer.stop()  # a started one would keep the connection: thousands of them make garbage collections slow
+        if self._waiting is not None:
+            self._waiting.reschedule(0.0)
         if self in self.limits.connections:
             self.limits.discard(self)
             self._protocol.connection_lost(exc)
@@ -286,6 +244,20 @@ class Connection(asyncio.Protocol):
                 self._linger_timer.start(LINGER_S)
         elif not self._running and not self._is_lost and self._counter is None:
             self._head_timer.start(HEAD_S)
+
+    async def wait(self, turn: Awaitable[None]) -> bool:
+        """Wait for the turn of a request; False, and the wait is cancelled, where the client leaves.
+
+        uvicorn would let the request wait and run for nobody, beyond every limit of connections.
+        """
+        try:
+            async with asyncio.timeout_at(0.0 if self._is_lost else None) as self._waiting:
+                await turn
+        except TimeoutError:
+            return False
+        finally:
+            self._waiting = None
+        return not self._is_lost
 
     def abort(self) -> None:
         """Close without sending what is left; asyncio cannot abort a connection that is lost."""
@@ -370,8 +342,10 @@ class ConnectionMiddleware:
                 return
             is_health = scope["path"].removeprefix(scope.get("root_path", "")) == HEALTH
             pacer = self._health_pacer if is_health else self._pacer
-            async with pacer.run(_address_in(scope), self._limits.is_speaking):
-                await self._app(scope, receive, send)
+            async with AsyncExitStack() as stack:
+                turn = stack.enter_async_context(pacer.run(_address_in(scope), self._limits.is_speaking))
+                if await connection.wait(turn):
+                    await self._app(scope, receive, send)
         finally:
             connection.end(is_socket=is_socket)
 

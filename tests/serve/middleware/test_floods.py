@@ -15,50 +15,16 @@ from typing import Any
 
 import httpx
 import pytest
+from serve.raw import CONT, PING, PONG, TEXT, UPGRADE, Raw, frame
 from serve.serving import PATIENCE_S, Served, Serving, eventually, of
 from websockets.exceptions import ConnectionClosed
 
 from studio.core.text import livetext
 from studio.serve.live.stream import BACKOFF_FACTOR
-from studio.serve.middleware import connections
-from studio.serve.middleware.connections import ConnectionLimits, FrameCounter
+from studio.serve.middleware import connections, rates
+from studio.serve.middleware.connections import ConnectionLimits
+from studio.serve.middleware.rates import FrameCounter
 from studio.serve.server import max_connections
-
-PING, PONG, CONT, TEXT = 0x89, 0x8A, 0x80, 0x81  # each the last frame of its message
-UPGRADE = (
-    b"GET /ws/speak HTTP/1.1\r\nHost: 127.0.0.1\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
-    b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n"
-)
-
-
-def frame(opcode: int, payload: bytes = b"") -> bytes:
-    """A client frame, masked with zeros."""
-    assert len(payload) < 126
-    return struct.pack("BB4s", opcode, 0x80 | len(payload), bytes(4)) + payload
-
-
-class Raw:
-    """A raw connection."""
-
-    def __init__(self, server: Served) -> None:
-        self.socket = socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE_S)
-
-    def send(self, data: bytes) -> None:
-        self.socket.sendall(data)
-
-    def upgrade(self) -> None:
-        self.send(UPGRADE)
-        assert b"101" in self.socket.recv(4096)
-
-    def ends(self) -> tuple[float, bytes]:
-        """Wait until the server closes; seconds taken, and data received before."""
-        began_s, said = time.monotonic(), b""
-        try:
-            while part := self.socket.recv(65536):
-                said += part
-        except ConnectionError:
-            pass
-        return time.monotonic() - began_s, said
 
 
 @pytest.fixture
@@ -105,7 +71,7 @@ def test_empty_fragments_are_not_stored(serving: Serving) -> None:
 @pytest.mark.parametrize("piece", [1, 3, 1000])
 @pytest.mark.parametrize("length", [0, 125, 126, 65_536])
 def test_frames_are_counted_in_any_segmentation(length: int, piece: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "time", SimpleNamespace(monotonic=lambda: 0.0))
+    monkeypatch.setattr(rates, "time", SimpleNamespace(monotonic=lambda: 0.0))
     extended = b"" if length < 126 else struct.pack("!H", length) if length < 65_536 else struct.pack("!Q", length)
     head = bytes((TEXT, 0x80 | (length if length < 126 else 126 if length < 65_536 else 127))) + extended
     data, counter = (head + bytes(4 + length)) * 10, FrameCounter(frames_per_s=9.5)

@@ -1,0 +1,68 @@
+"""Clients that leave: their waiting requests do not run, and nothing of them is kept."""
+
+import asyncio
+import threading
+
+import httpx
+import pytest
+from serve.raw import Raw
+from serve.serving import PATIENCE_S, Serving, eventually
+from starlette.types import Receive, Scope, Send
+
+from studio.serve.middleware import turns
+from studio.serve.middleware.callers import CALLER, LateCaller
+from studio.ui.gradio_middleware import PAGE_BURST, PageLimits
+
+
+def test_waiting_requests_of_clients_that_have_left_do_not_run(
+    serving: Serving, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(turns, "MAX_RUN_S", 1000.0)  # the next request waits for the end of the one before
+    served, go_on, ran = serving(), threading.Event(), list[str]()
+    served.app.get("/held")(lambda: go_on.wait(60.0))
+    served.app.get("/next")(lambda: ran.append("next"))
+    tasks = served._server.server_state.tasks
+    try:
+        held = Raw(served)
+        held.get("/held")
+        eventually(lambda: len(tasks) == 1, "the running request")
+        clients = [Raw(served) for _ in range(20)]
+        for raw in clients:
+            raw.get("/next")
+        eventually(lambda: len(tasks) == 21, "the waiting requests")
+        for raw in clients:
+            raw.socket.close()
+        eventually(lambda: len(tasks) == 1, "the end of the waiting requests", PATIENCE_S / 2)
+    finally:
+        go_on.set()
+    assert ran == []
+    assert httpx.get(f"{served.url}/next", timeout=PATIENCE_S).status_code == 200 and ran == ["next"]
+
+
+def test_pages_are_not_rendered_for_clients_that_have_left() -> None:
+    rendered: list[str] = []
+
+    async def page(scope: Scope, receive: Receive, send: Send) -> None:
+        rendered.append(scope["path"])
+
+    async def main() -> None:
+        limits, caller = PageLimits(page, ["/results"]), LateCaller()
+        scope = {"type": "http", "path": "/results", "headers": [], "client": ("192.0.2.1", 1), "state": {}}
+
+        async def receive() -> dict[str, str]:
+            return {"type": "http.disconnect"}
+
+        async def send(message: object) -> None:
+            raise AssertionError(message)
+
+        for _ in range(PAGE_BURST):
+            await limits(scope, receive, send)
+        waiting = [asyncio.create_task(limits(scope | {"state": {CALLER: caller}}, receive, send)) for _ in range(600)]
+        await asyncio.sleep(0)
+        caller.lost.set()
+        await asyncio.wait_for(asyncio.gather(*waiting), 10.0)  # the last turn comes after half a minute
+        left = scope | {"state": {CALLER: LateCaller()}, "client": ("192.0.2.2", 1)}
+        await limits(left, receive, send)
+
+    asyncio.run(main())
+    assert len(rendered) == PAGE_BURST + 1
