@@ -188,7 +188,7 @@ class Connection(asyncio.Protocol):
             self._waiting.reschedule(0.0)
         if self in self.limits.connections:
             self.limits.discard(self)
-            self._protocol.connection_lost(exc)
+            self._protocol.connection_lost(None)  # after an error, uvicorn keeps its keep-alive timer
 
     def data_received(self, data: bytes) -> None:
         if self.transport.is_closing():

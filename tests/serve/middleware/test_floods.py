@@ -1,6 +1,5 @@
 """Floods, stalls and partial requests affect only their sender."""
 
-import gc
 import os
 import resource
 import socket
@@ -293,26 +292,6 @@ def test_sockets_per_address_are_limited(serving: Serving) -> None:
         raw.socket.close()
     assert statuses[:50] == [b"101"] * 50 and b"503" in statuses
     assert httpx.get(f"{server.url}/health").status_code == 200
-
-
-def test_lost_sockets_are_not_kept_in_memory(serving: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "LINGER_S", 1000.0)
-    server = serving(max_sockets=1)
-    for sent in (b"", frame(PING) * 200, frame(TEXT, b"{}")):
-        clients = [Raw(server) for _ in range(5)]
-        for raw in clients:
-            raw.send(UPGRADE)  # one is accepted, the others are refused
-            raw.socket.recv(16)
-            with suppress(OSError):
-                raw.send(sent)
-            raw.socket.close()
-        eventually(lambda: not server.connections, "the end of the connections")
-    eventually(lambda: not _count_connections(), "the memory of the connections")
-
-
-def _count_connections() -> int:
-    gc.collect()
-    return sum(isinstance(one, connections.Connection) for one in gc.get_objects())
 
 
 def test_flooding_client_gets_a_reason_without_a_traceback(serving: Serving, caplog: pytest.LogCaptureFixture) -> None:

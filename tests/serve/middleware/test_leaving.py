@@ -1,15 +1,19 @@
 """Clients that leave: their waiting requests do not run, and nothing of them is kept."""
 
 import asyncio
+import gc
+import socket
+import struct
 import threading
+from contextlib import suppress
 
 import httpx
 import pytest
-from serve.raw import Raw
+from serve.raw import PING, TEXT, UPGRADE, Raw, frame
 from serve.serving import PATIENCE_S, Serving, eventually
 from starlette.types import Receive, Scope, Send
 
-from studio.serve.middleware import turns
+from studio.serve.middleware import connections, turns
 from studio.serve.middleware.callers import CALLER, LateCaller
 from studio.ui.gradio_middleware import PAGE_BURST, PageLimits
 
@@ -66,3 +70,38 @@ def test_pages_are_not_rendered_for_clients_that_have_left() -> None:
 
     asyncio.run(main())
     assert len(rendered) == PAGE_BURST + 1
+
+
+def test_lost_sockets_are_not_kept_in_memory(serving: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "LINGER_S", 1000.0)
+    server = serving(max_sockets=1)
+    for sent in (b"", frame(PING) * 200, frame(TEXT, b"{}")):
+        clients = [Raw(server) for _ in range(5)]
+        for raw in clients:
+            raw.send(UPGRADE)  # one is accepted, the others are refused
+            raw.socket.recv(16)
+            with suppress(OSError):
+                raw.send(sent)
+            raw.socket.close()
+        eventually(lambda: not server.connections, "the end of the connections")
+    eventually(lambda: not _count_connections(), "the memory of the connections")
+
+
+def _count_connections() -> int:
+    gc.collect()
+    return sum(isinstance(one, connections.Connection) for one in gc.get_objects())
+
+
+def test_reset_connections_are_not_kept_in_memory(serving: Serving) -> None:
+    server = serving()
+    server._server.config.timeout_keep_alive = 1000
+    for _ in range(5):
+        raw = Raw(server)
+        raw.get("/health")
+        said = b""
+        while not said.endswith(b"}"):  # a complete response: uvicorn waits for the next request
+            said += raw.socket.recv(4096)
+        raw.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        raw.socket.close()
+    eventually(lambda: not server.connections, "the end of the connections")
+    eventually(lambda: not _count_connections(), "the memory of the connections")
