@@ -38,7 +38,8 @@ from studio.hub.client import HubBusy
 from studio.mos.kinds.base import BadAnswer
 from studio.mos.sessions.campaigns import NotOpen
 from studio.mos.sessions.stages import NotThisStage
-from studio.mos.stimuli.editing import DraftConflict, LosesSounds
+from studio.mos.stimuli.building import DraftConflict
+from studio.mos.stimuli.editing import LosesSounds
 from studio.mos.stimuli.speech import LeavesHoles
 from studio.mos.store.access import Forbidden, TooMany
 from studio.mos.store.problems import database_problem

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from sqlmodel import Session, col, delete, select
 
 from studio.core.clips import to_float
-from studio.core.errors import BadFile, BadOption
+from studio.core.errors import BadFile, BadOption, StudioError
 from studio.core.worker import call_here
 from studio.mos.campaign.config import CampaignConfig, campaign_config
 from studio.mos.campaign.manifest import ItemSpec, StimulusManifest, SystemSpec
@@ -38,6 +38,10 @@ from studio.mos.store.tables import AssignmentMark, Campaign, Clip, Item, Look, 
 _ABOVE_HZ = 10_000  # an anchor should remove more than a third of an octave
 log = logging.getLogger("studio.mos")
 T = TypeVar("T")
+
+
+class DraftConflict(StudioError, code="changed_meanwhile"):
+    """The draft was changed meanwhile by another page or command."""
 
 
 def build_campaign(
@@ -98,6 +102,7 @@ def extend_campaign(
     Raises:
         BadFile: a sound is unusable, or the result is incomplete; nothing was added.
         BadOption: the campaign does not exist or is not a draft.
+        DraftConflict: the draft was changed meanwhile; the same import may succeed now.
     """
     with listening.store.read() as session:
         row = require_draft(session, name)
@@ -122,7 +127,7 @@ def extend_campaign(
     def add(session: Session) -> None:
         campaign = require_draft(session, name)
         if campaign_contents(session, campaign, listening.clips)[0] != there:
-            raise BadOption(f"{name!r} was changed elsewhere meanwhile", "import again")
+            raise DraftConflict(f"{name!r} was changed elsewhere meanwhile", "import again")
         add_stimuli(session, row_id(campaign), manifest.systems, manifest.items, clips)
         if is_whole:
             load_campaign(session, campaign)

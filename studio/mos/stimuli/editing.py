@@ -17,19 +17,20 @@ from studio.mos.campaign.voices import TEACHER, SystemVoice, parse_voice_spec, s
 from studio.mos.kinds.registry import kind_of
 from studio.mos.service import ListeningTests
 from studio.mos.sessions.campaigns import create_campaign
-from studio.mos.stimuli.building import RemovalReport, delete_raters, finish_removal, require_draft, unreferenced
+from studio.mos.stimuli.building import (
+    DraftConflict,
+    RemovalReport,
+    delete_raters,
+    finish_removal,
+    require_draft,
+    unreferenced,
+)
 from studio.mos.stimuli.speech import SpeechTask
 from studio.mos.store.json_columns import write_json
 from studio.mos.store.tables import Campaign, Item, Stimulus, System, row_id
 
 FIELD = "the texts"
 _NUMBERED = re.compile(r"text\d{3,}")
-
-
-class DraftConflict(StudioError):
-    """The draft was changed meanwhile by another page or command."""
-
-    code = "changed_meanwhile"
 
 
 class LosesSounds(StudioError):

@@ -24,7 +24,7 @@ from studio.mos.campaign.manifest import ManifestBuilder, StimulusManifest
 from studio.mos.campaign.voices import SystemVoice
 from studio.mos.service import ListeningTests
 from studio.mos.sessions.campaigns import add_stimuli, create_campaign
-from studio.mos.stimuli.building import campaign_contents, level_rule, require_draft
+from studio.mos.stimuli.building import DraftConflict, campaign_contents, level_rule, require_draft
 from studio.mos.stimuli.derived import excerpt_length_s
 from studio.mos.store.clips import store_stimuli
 from studio.mos.store.sounds import INTEGRATED, sound_from_pcm
@@ -146,6 +146,7 @@ def add_utterance(
         BadFile: the trace is incomplete, or its sound is unusable.
         BadOption: the campaign or template does not exist, it is not a draft, it rates excerpts, or the system has
             this text already.
+        DraftConflict: the draft was changed meanwhile.
         BadText: the utterance has no text or sound.
     """
     trace_bytes = trace.read_bytes()
@@ -185,7 +186,7 @@ def add_utterance(
             return
         row = require_draft(session, campaign)
         if campaign_contents(session, row, listening.clips)[0] != there:
-            raise BadOption(f"{campaign!r} was changed elsewhere meanwhile", "add it again")
+            raise DraftConflict(f"{campaign!r} was changed elsewhere meanwhile", "add it again")
         add_stimuli(session, row_id(row), systems, items, clips)
 
     listening.store.write_now(add)

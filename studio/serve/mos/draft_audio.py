@@ -11,7 +11,7 @@ from typing import Any
 
 from studio.core import durable
 from studio.core.cards import Card
-from studio.core.errors import BadFile, BadOption, Busy, Closed, Closing, StudioError, Unavailable
+from studio.core.errors import BadFile, BadOption, Busy, Closing, StudioError
 from studio.core.ports import Engine, SpeakRequest, Utterance
 from studio.core.sound_files import SUFFIXES
 from studio.core.worker import call_here
@@ -82,11 +82,11 @@ class DraftSounds:
     def take(self, campaign: str, folder: str | None) -> list[str]:
         """Import sounds into a draft and return warnings for the experimenter.
 
-        Raises BadFile, BadOption: as ``extend`` does, or there is nothing to import.
+        Raises BadFile, BadOption, DraftConflict: as ``extend_campaign`` does, or there is nothing to import.
 
         Args:
             folder: one of ``folders``; None for the uploads, which are deleted once they are imported or rejected, and
-                stay where the disk or the database failed.
+                stay after any other error: the same import may succeed later.
         """
         with self._listening.store.read() as session:
             require_draft(session, campaign)
@@ -100,9 +100,8 @@ class DraftSounds:
         with self._lock:
             try:
                 warnings = extend_campaign(self._listening, campaign, uploads, run=self._run)[1]
-            except StudioError as error:
-                if not isinstance(error, (Unavailable, Closed)):
-                    shutil.rmtree(uploads, ignore_errors=True)
+            except (BadFile, BadOption):
+                shutil.rmtree(uploads, ignore_errors=True)
                 raise
             shutil.rmtree(uploads, ignore_errors=True)
             return warnings

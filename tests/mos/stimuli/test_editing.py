@@ -16,9 +16,8 @@ from studio.mos.campaign.manifest import SystemSpec
 from studio.mos.kinds.registry import Kind, kind_of
 from studio.mos.sessions.campaigns import find_campaign, opening_problems
 from studio.mos.sessions.stage_views import preview
-from studio.mos.stimuli.building import extend_campaign, remove_sounds
+from studio.mos.stimuli.building import DraftConflict, extend_campaign, remove_sounds
 from studio.mos.stimuli.editing import (
-    DraftConflict,
     LosesSounds,
     change_settings,
     drop_system,

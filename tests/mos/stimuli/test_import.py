@@ -17,7 +17,7 @@ from studio.core.sound_files import read_pcm
 from studio.mos.campaign.config import load_template
 from studio.mos.sessions.campaigns import load_campaign
 from studio.mos.sessions.stage_views import blinded_wav
-from studio.mos.stimuli.building import build_campaign, extend_campaign
+from studio.mos.stimuli.building import DraftConflict, build_campaign, extend_campaign
 from studio.mos.stimuli.manifest_files import read_manifest
 from studio.mos.store.sounds import SourceSound, loudness_lufs
 from studio.mos.store.tables import Campaign, Clip, Item, Stimulus, System
@@ -155,7 +155,7 @@ def test_concurrent_import_is_refused(draft: World, tmp_path: Path) -> None:
             done.append(1)
             extend_campaign(draft.listening, "first", tmp_path / "two")
 
-    with pytest.raises(BadOption, match="changed elsewhere"):
+    with pytest.raises(DraftConflict, match="changed elsewhere"):
         extend_campaign(draft.listening, "first", tmp_path / "one", on_sound=meanwhile)
     assert [s.name for s in draft.all(System)] == ["rms", "slt", "two"]
 

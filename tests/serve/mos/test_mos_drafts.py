@@ -19,6 +19,7 @@ from studio.cli import main
 from studio.mos.campaign.config import campaign_config
 from studio.mos.service import ListeningTests, open_listening_tests
 from studio.mos.sessions.campaigns import find_campaign
+from studio.mos.stimuli import building
 from studio.mos.store.tables import Clip, Item, Stimulus, System
 from studio.serve.trace_views import VIEWS
 
@@ -209,6 +210,23 @@ def test_uploads_are_bounded_and_checked(owner: Owner, tests_served: ServedTests
     owner.post("sounds", good, campaign="mine", system="heron", file="a.wav")
     assert [s["sounds"] for s in owner.post("drafts/mine/sounds", {})["systems"]] == [1]
     assert not (data / "uploads" / "mine").exists(), "accepted uploads are in the clip folder"
+
+
+def test_uploads_stay_where_the_draft_changes_during_their_import(
+    owner: Owner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owner.post("drafts", {"name": "mine", "template": "incremental-mos"})
+    owner.post("sounds", tone(300), campaign="mine", system="heron", file="a.wav")
+    store, texts = building._store, iter([TEXTS])
+
+    def meanwhile(*arguments: Any) -> Any:
+        for written in texts:  # of another tab, once
+            owner.post("drafts/mine/texts", {"texts": written})
+        return store(*arguments)
+
+    monkeypatch.setattr(building, "_store", meanwhile)
+    assert owner.post("drafts/mine/sounds", {}, 409)["code"] == "changed_meanwhile"
+    assert [s["sounds"] for s in owner.post("drafts/mine/sounds", {})["systems"]] == [1], "imported again"
 
 
 def test_sounds_of_drafts_are_read_in_the_trace_process(
