@@ -23,12 +23,13 @@ from studio.core import events as ev
 from studio.core.clips import WAV_HEADER_BYTES
 from studio.core.errors import BadFile, BadOption, NotStored
 from studio.core.folders import DEFAULT_TRACES, expand_folder
-from studio.core.traces.trace_writer import TraceWriter
+from studio.core.traces.trace_writer import TraceWriter, part_of_trace
 
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{22}")
-_ORPHAN_S = 86_400.0  # age at which the folder of an unfinished trace is removed
+_ORPHAN_S = 86_400.0  # age at which what is left of an unfinished trace is removed
 log = logging.getLogger("studio.serve")
 _WRITERS = ThreadPoolExecutor(2, thread_name_prefix="traces")  # no other work waits for the disk
+_PART = part_of_trace(Path(".trace")).name
 _BATCH_S = 0.5  # time between two writes
 
 
@@ -94,6 +95,8 @@ class TraceStore:
             self._writing.discard(token)
             if not path.is_file():
                 shutil.rmtree(path.with_suffix(""), ignore_errors=True)
+            with contextlib.suppress(OSError):
+                part_of_trace(path).unlink(missing_ok=True)  # the other process may have been ended
             self._prune()
 
     def drop(self, writer: TraceWriter) -> None:
@@ -133,13 +136,21 @@ class TraceStore:
             for by_token in (self._owners, self._silent, self._arrival):
                 for token in by_token.keys() - sizes.keys() - self._writing:
                     by_token.pop(token, None)
-            for orphan in self.folder.iterdir():
-                if not _TOKEN.fullmatch(orphan.name) or orphan.name in self._writing or not orphan.is_dir():
-                    continue
-                changed_s = max(_changed_and_size(one)[0] for one in (orphan, orphan / "events.jsonl"))
-                if changed_s < time.time() - _ORPHAN_S:
+            self._remove_orphans()
+
+    def _remove_orphans(self) -> None:
+        """Remove the folders and the incomplete files that a crash left behind more than a day ago."""
+        for orphan in self.folder.iterdir():
+            token = orphan.name.removesuffix(_PART)
+            if not _TOKEN.fullmatch(token) or token in self._writing or orphan.is_dir() != (token == orphan.name):
+                continue
+            changed_s = max(_changed_and_size(one)[0] for one in (orphan, orphan / "events.jsonl"))
+            if changed_s < time.time() - _ORPHAN_S:
+                if token == orphan.name:
                     shutil.rmtree(orphan, ignore_errors=True)
-                    log.warning("removed a trace that a crash had left unfinished")
+                else:
+                    orphan.unlink(missing_ok=True)
+                log.warning("removed a trace that a crash had left unfinished")
 
     def _to_evict(self, sizes: Mapping[str, int]) -> str | None:
         """The next token to evict; None where all may stay. ``sizes`` are bytes by token, the oldest first."""

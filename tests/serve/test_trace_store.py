@@ -13,6 +13,8 @@ from serve.serving import Serving, eventually
 
 from studio.core import events as ev
 from studio.core.errors import BadFile, NotStored
+from studio.core.traces.trace_writer import part_of_trace
+from studio.core.worker import WorkerLost
 from studio.serve.trace_store import TraceStore
 
 
@@ -113,6 +115,23 @@ def test_a_trace_that_cannot_begin_leaves_nothing_behind(tmp_path: Path, monkeyp
         full(path.with_suffix(""), {})
     assert [path.name for path in tmp_path.iterdir()] == [f"{kept}.trace"]
     assert finished(trace_store) in there(trace_store)
+
+
+def test_parts_of_killed_processes_are_removed(tmp_path: Path) -> None:
+    """A process that is killed while it writes the zip leaves a part beside the folder."""
+    trace_store = TraceStore(tmp_path, max_traces=4, max_bytes=10**9)
+    with pytest.raises(WorkerLost), trace_store.adding() as path:
+        part_of_trace(path).write_bytes(b"half a zip")
+        raise WorkerLost("the process did not answer")
+    assert not [*tmp_path.iterdir()]
+    begun, writer = trace_store.begin({})
+    old, new, running = (part_of_trace(tmp_path / f"{token}.trace") for token in ("o" * 22, "n" * 22, begun))
+    for part in (old, new, running):
+        part.write_bytes(b"half a zip")
+    for part in (old, running):
+        os.utime(part, (0, 0))
+    kept = finished(trace_store)
+    assert {*tmp_path.iterdir()} == {new, running, writer.folder, tmp_path / f"{kept}.trace"}
 
 
 def test_what_is_no_file_among_the_traces_is_left_alone(tmp_path: Path) -> None:

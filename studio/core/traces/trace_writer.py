@@ -32,6 +32,11 @@ def save_trace(trace: Trace, path: Path) -> None:
         raise
 
 
+def part_of_trace(path: Path) -> Path:
+    """The incomplete file beside a ``.trace`` that is being closed; a killed process leaves it behind."""
+    return path.with_name(path.name + durable.PART)
+
+
 class TraceWriter:
     """Writes a trace live into a folder; ``write`` may be called from any thread.
 
@@ -132,7 +137,7 @@ class TraceWriter:
         frames, p_eos = decode_layers(raw[0], raw[1], self._meta.get("channels", 0))
         arrays: dict[str, Any] = {"frames": frames, "p_eos": p_eos, **(layers or {})}
         np.savez_compressed(self.folder / "layers.npz", **arrays)
-        part = target.with_name(target.name + ".part")
+        part = part_of_trace(target)
         try:
             with zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED, strict_timestamps=False) as archive:
                 for name in ("meta.json", "events.jsonl", "audio.wav"):
