@@ -59,7 +59,8 @@ _RATES_HZ = {
 
 def _whole(value: Any) -> Any:
     """A number of an address: ``24000`` or ``24000.0``."""
-    return int(float(value)) if isinstance(value, str) and value.replace(".", "", 1).isdecimal() else value
+    is_number = isinstance(value, str) and value.replace(".", "", 1).isdecimal()
+    return int(value.partition(".")[0]) if is_number else value  # pydantic reports a ValueError: too many digits
 
 
 Rate = Annotated[Literal[8000, 16000, 22050, 24000, 32000, 44100, 48000], BeforeValidator(_whole)]

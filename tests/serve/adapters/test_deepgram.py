@@ -5,6 +5,7 @@ import json
 from typing import Any
 
 import av
+import httpx
 import numpy as np
 import pytest
 from deepgram import DeepgramClient
@@ -132,11 +133,28 @@ def test_mistakes_are_warnings_and_the_socket_goes_on(serving: Serving, message:
 
 @pytest.mark.parametrize(
     ("query", "words"),
-    [("?model=nobody", "no voice 'nobody'"), ("?encoding=mp4", "encoding"), ("?container=wav", "container")],
+    [
+        ("?model=nobody", "no voice 'nobody'"),
+        ("?encoding=mp4", "encoding"),
+        ("?container=wav", "container"),
+        ("?sample_rate=24001", "sample_rate"),
+        ("?sample_rate=.", "sample_rate"),
+        (f"?sample_rate={'9' * 400}", "sample_rate"),  # no float holds it
+        (f"?sample_rate={'9' * 5000}", "sample_rate"),  # and int() takes no so many digits
+    ],
 )
 def test_wrong_addresses_are_named(serving: Serving, query: str, words: str) -> None:
-    with socket_of(serving(), query) as ws:
+    server = serving()
+    with socket_of(server, query) as ws:
         assert words in json.loads(ws.recv(timeout=20))["description"]
+    answer = httpx.post(f"{server.url}/v1/speak{query}", json={"text": "Hello."})
+    if query != "?container=wav":  # which a socket does not send
+        assert answer.status_code in (400, 404, 422) and words in answer.json()["err_msg"]
+
+
+def test_sample_rate_may_have_a_point(serving: Serving) -> None:
+    url = f"{serving().url}/v1/speak?encoding=linear16&sample_rate=16000.0"
+    assert "rate=16000" in httpx.post(url, json={"text": "Hello."}, timeout=60.0).headers["content-type"]
 
 
 @pytest.mark.parametrize("form", ["linear16", "mp3", "opus", "flac"])
