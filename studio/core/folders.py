@@ -86,5 +86,8 @@ def without_folders(message: str) -> str:
 
 
 def _file_name(path: str) -> str:
-    is_here = Path(f"/{path.split('/')[1]}").is_dir()  # a path of a URL begins with no folder of the machine
+    try:
+        is_here = Path(f"/{path.split('/')[1]}").is_dir()  # a path of a URL begins with no folder of the machine
+    except OSError:  # longer than a name can be, in a message that quotes what a client sent
+        is_here = False
     return Path(path).name if is_here else path

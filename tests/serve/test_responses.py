@@ -12,6 +12,8 @@ from studio.mos.store.problems import DamagedDatabase
 from studio.serve.app import guarded_app
 from studio.serve.settings import ServeSettings
 
+LONG = f"there is no voice '/{300 * 'x'}/y'"  # no file system takes such a name
+
 
 @pytest.mark.parametrize(
     ("message", "said"),
@@ -23,6 +25,7 @@ from studio.serve.settings import ServeSettings
             "see https://example.org/usr/lib and /mos/owner/drafts",
         ),
         ("1/2 of a/b/c, and/or /x", "1/2 of a/b/c, and/or /x"),
+        (LONG, LONG),
     ],
 )
 def test_folders_are_left_out(message: str, said: str) -> None:
