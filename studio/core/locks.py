@@ -4,7 +4,7 @@ import errno
 import threading
 import time
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -34,6 +34,27 @@ def lock_file(file: BinaryIO, *, is_shared: bool = False) -> None:
             if time.monotonic() > until_s:
                 raise OSError(errno.ETIMEDOUT, "another process holds its lock") from error
         time.sleep(_LOCK_POLL_S)
+
+
+def mark_used(file: BinaryIO) -> None:
+    """Let ``is_used`` find an open file until it is closed. Does nothing where the file system has no locks."""
+    if fcntl is not None:
+        with suppress(OSError):
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def is_used(path: Path) -> bool:
+    """Whether some process has marked a file; False where it cannot be read."""
+    if fcntl is None:
+        return False
+    try:
+        with path.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
 
 
 @contextmanager

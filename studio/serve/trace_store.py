@@ -23,7 +23,7 @@ from studio.core import events as ev
 from studio.core.clips import WAV_HEADER_BYTES
 from studio.core.errors import BadFile, BadOption, NotStored
 from studio.core.folders import DEFAULT_TRACES, expand_folder
-from studio.core.traces.trace_writer import TraceWriter, part_of_trace
+from studio.core.traces.trace_writer import TraceWriter, is_written, part_of_trace
 
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{22}")
 _ORPHAN_S = 86_400.0  # age at which what is left of an unfinished trace is removed
@@ -145,7 +145,7 @@ class TraceStore:
             if not _TOKEN.fullmatch(token) or token in self._writing or orphan.is_dir() != (token == orphan.name):
                 continue
             changed_s = max(_changed_and_size(one)[0] for one in (orphan, orphan / "events.jsonl"))
-            if changed_s < time.time() - _ORPHAN_S:
+            if changed_s < time.time() - _ORPHAN_S and not is_written(orphan):  # by another server
                 if token == orphan.name:
                     shutil.rmtree(orphan, ignore_errors=True)
                 else:

@@ -130,8 +130,11 @@ def test_parts_of_killed_processes_are_removed(tmp_path: Path) -> None:
         part.write_bytes(b"half a zip")
     for part in (old, running):
         os.utime(part, (0, 0))
+    _, other = TraceStore(tmp_path, max_traces=4, max_bytes=10**9).begin({})  # of another server
+    for path in (*other.folder.iterdir(), other.folder):
+        os.utime(path, (0, 0))  # the clock was set forward by years
     kept = finished(trace_store)
-    assert {*tmp_path.iterdir()} == {new, running, writer.folder, tmp_path / f"{kept}.trace"}
+    assert {*tmp_path.iterdir()} == {new, running, writer.folder, other.folder, tmp_path / f"{kept}.trace"}
 
 
 def test_what_is_no_file_among_the_traces_is_left_alone(tmp_path: Path) -> None:

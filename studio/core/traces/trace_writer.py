@@ -15,9 +15,11 @@ from studio.core import durable
 from studio.core import events as ev
 from studio.core.clips import WAV_HEADER_BYTES, wav_header
 from studio.core.errors import BadFile
+from studio.core.locks import is_used, mark_used
 from studio.core.traces.trace import Trace, ready_meta
 from studio.core.traces.trace_reader import decode_layers
 
+AUDIO = "audio.wav"
 _as_json = json.JSONEncoder(ensure_ascii=False).encode  # faster than dumps, which makes an encoder for each event
 
 
@@ -30,6 +32,11 @@ def save_trace(trace: Trace, path: Path) -> None:
     except BaseException:
         writer.drop()
         raise
+
+
+def is_written(folder: Path) -> bool:
+    """Whether a running process writes this folder of a trace."""
+    return is_used(folder / AUDIO)
 
 
 def part_of_trace(path: Path) -> Path:
@@ -57,7 +64,8 @@ class TraceWriter:
         self._meta = dict(meta)
         self._lock = threading.Lock()
         self._closed = False
-        self._audio = (folder / "audio.wav").open("w+b", buffering=0)
+        self._audio = (folder / AUDIO).open("w+b", buffering=0)
+        mark_used(self._audio)
         self._levels = (folder / "frames.u8").open("w+b", buffering=0)
         self._p_eos = (folder / "p_eos.f32").open("w+b", buffering=0)
         self._events = (folder / "events.jsonl").open("w", encoding="utf-8", buffering=1)
@@ -140,7 +148,7 @@ class TraceWriter:
         part = part_of_trace(target)
         try:
             with zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED, strict_timestamps=False) as archive:
-                for name in ("meta.json", "events.jsonl", "audio.wav"):
+                for name in ("meta.json", "events.jsonl", AUDIO):
                     archive.write(self.folder / name, name)
                 archive.write(self.folder / "layers.npz", "layers.npz", zipfile.ZIP_STORED)
             durable.publish(part, target)

@@ -4,12 +4,14 @@ import hashlib
 import json
 import shutil
 import time
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from sqlmodel import Session, col, delete, func, select
 
 from studio.core.errors import BadOption
+from studio.core.traces.trace_writer import is_written
 from studio.mos.sessions.campaigns import find_campaign
 from studio.mos.sessions.panels import person_id
 from studio.mos.sessions.takes import rater_takes
@@ -30,8 +32,10 @@ def sweep_takes(clips: ClipFolder) -> None:
     """Delete takes left over by a crash: they contain typed text and belong to no rater."""
     folder = takes_folder(clips)
     for left in folder.iterdir() if folder.is_dir() else ():
-        if max(path.stat().st_mtime for path in (left, *left.rglob("*"))) < time.time() - _RUNNING_S:
-            shutil.rmtree(left) if left.is_dir() else left.unlink()
+        with suppress(FileNotFoundError):  # its take has just ended
+            changed_s = max(path.stat().st_mtime for path in (left, *left.rglob("*")))
+            if changed_s < time.time() - _RUNNING_S and not is_written(left):  # the clock may have been set
+                shutil.rmtree(left) if left.is_dir() else left.unlink()
 
 
 def person_of(identity: str) -> str:
@@ -149,7 +153,15 @@ def erase_rater(store: Store, clips: ClipFolder, access: Access, campaign: str, 
         return names, gone, typed
 
     names, gone, typed = store.write_now(work)
-    for trace in typed:
-        clips.drop_trace(trace)
-    sweep_takes(clips)
-    return ErasureReport(names, gone, store.truncate_log())
+    is_gone = False
+
+    def truncate_log() -> None:
+        nonlocal is_gone
+        is_gone = store.truncate_log()
+
+    with ExitStack() as cleanup:  # the rows are gone: one file that cannot be deleted keeps no other
+        cleanup.callback(truncate_log)
+        cleanup.callback(sweep_takes, clips)
+        for trace in typed:
+            cleanup.callback(clips.drop_trace, trace)
+    return ErasureReport(names, gone, is_gone)

@@ -1,6 +1,8 @@
 """Deletion of a sound, script, system or campaign with its dependents, and of a rater, from the files too."""
 
+import errno
 from pathlib import Path
+from typing import Any
 
 import pytest
 from mos.rated import MOS, a_world, campaign, rate
@@ -120,6 +122,22 @@ def test_erased_rater_is_gone_from_the_files(tmp_path: Path) -> None:
     assert SAID.encode() not in on_disk(tmp_path) and b"somebody-5f3a" not in on_disk(tmp_path)
     assert b"another" in on_disk(tmp_path)
     assert len(world.all(Removal)) == len(world.all(Rater)) == 1
+    world.listening.close()
+
+
+def test_erased_rater_is_gone_from_the_files_where_another_cannot_be_deleted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(_: Any) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    world = a_world(tmp_path)
+    campaign(world, tmp_path, MOS)
+    rate(world, "somebody-5f3a", comment=SAID)
+    monkeypatch.setattr("studio.mos.sessions.erasure.sweep_takes", failing)
+    with pytest.raises(PermissionError):
+        erase(world, world.all(Rater)[0].pseudonym)
+    assert SAID.encode() not in on_disk(tmp_path)
     world.listening.close()
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import time
 import zipfile
 from collections import Counter
@@ -20,6 +21,7 @@ from serve.typist import LIVE, VOICES, vote
 
 from studio.core import events as ev
 from studio.core.traces.trace import open_trace
+from studio.core.traces.trace_writer import TraceWriter
 from studio.mos.analysis.results import results
 from studio.mos.import_export.export import export_rows, write_traces
 from studio.mos.import_export.merge import merge_from
@@ -251,3 +253,30 @@ def test_typing_lost_in_a_crash_is_deleted(tests_served: ServedTests) -> None:
         os.utime(path, (long_ago, long_ago))
     sweep_takes(clips)
     assert not old.exists() and new.exists(), "what is being spoken stays"
+
+
+def test_running_take_stays_where_the_clock_is_set_forward(tests_served: ServedTests) -> None:
+    clips = tests_served.world.listening.clips
+    folder = takes_folder(clips) / ("z" * 22)
+    writer = TraceWriter(folder, {})
+    for path in (*folder.iterdir(), folder):
+        os.utime(path, (0.0, 0.0))
+    sweep_takes(clips)
+    assert folder.exists()
+    writer._audio.close()  # as the end of its process does
+    sweep_takes(clips)
+    assert not folder.exists()
+
+
+def test_take_may_end_during_a_sweep(tests_served: ServedTests, monkeypatch: pytest.MonkeyPatch) -> None:
+    clips, rglob = tests_served.world.listening.clips, Path.rglob
+    for number in range(3):
+        (takes_folder(clips) / f"{number:022}").mkdir(parents=True)
+
+    def ended(folder: Path, pattern: str) -> Any:
+        shutil.rmtree(folder)
+        return rglob(folder, pattern)
+
+    monkeypatch.setattr(Path, "rglob", ended)
+    sweep_takes(clips)
+    assert not [*takes_folder(clips).iterdir()]
