@@ -1,7 +1,6 @@
 """Raters whose answers do not count: excluded by a gate or by the post-screening of MUSHRA. They are replaced."""
 
 import threading
-import time
 from collections import OrderedDict
 
 from sqlmodel import Session, col, or_, select
@@ -11,7 +10,7 @@ from studio.mos.analysis.quality import excluded_raters
 from studio.mos.analysis.versions import ResultsVersion, results_version
 from studio.mos.campaign.config import campaign_config
 from studio.mos.kinds.tables import post_screened
-from studio.mos.sessions.assignment import IDLE_S
+from studio.mos.sessions.assignment import is_idle
 from studio.mos.store.tables import Campaign, Rater
 
 _MAX_ENTRIES = 256
@@ -52,7 +51,7 @@ def replaced_raters(session: Session, campaign: Campaign) -> set[int]:
         select(Rater.id, Rater.pseudonym).where(
             Rater.campaign_id == campaign.id,
             Rater.role == "panel",
-            or_(col(Rater.stage) != "trials", col(Rater.seen_at) < time.time() - IDLE_S),
+            or_(col(Rater.stage) != "trials", is_idle()),
         )
     )
     return {number for number, name in rows if number is not None and name in unusable}

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any, Literal
 
-from sqlmodel import Session, col, exists, func, insert, select, true, update
+from sqlalchemy import ColumnElement
+from sqlmodel import Session, col, exists, func, insert, or_, select, true, update
 
 from studio.mos.campaign.design import (
     AssignedUnit,
@@ -26,6 +27,7 @@ from studio.mos.sessions.pairing import BattleTally, choose_battle, pair_of
 from studio.mos.store.tables import Answer, AssignmentMark, Choice, Rater, Slot, Stimulus, System, Trial, row_id
 
 IDLE_S = 2 * 3600.0  # after so long without a call, a rater's open trials are assigned again
+_AHEAD_S = 60.0  # a time that is further ahead was written before the clock was set back
 DAY_S = 86_400.0
 _TALLY_S, _TALLY_SHARE = 5.0, 50.0  # recounting votes takes at most a fiftieth of the writer's time
 
@@ -39,7 +41,7 @@ def assign_trials(session: Session, run: LoadedCampaign, rater: Rater) -> bool:
     """Assign a rater's whole list of trials, seeded by campaign and rater; False if all quotas are filled."""
     preview = rater.role == "preview"
     if not preview:
-        release_idle(session, run.id, time.time() - IDLE_S)
+        release_trials(session, _idle(session, run.id))
     counts = AssignmentCounts() if preview else cached_counts(session, run)
     run.cache.counts_mark = None  # invalid until the rows are written
     rng = Random(f"{run.seed}|{rater.pseudonym if preview else rater.id}")
@@ -78,7 +80,7 @@ def is_full(session: Session, run: LoadedCampaign) -> bool:
     # Checking the old counts first avoids a recount per rater of a crowd that arrives during assignments.
     if (run.cache.counts.assigned and has_room(run.cache.counts)) or has_room(cached_counts(session, run)):
         return False
-    if _idle(session, run.id, time.time() - IDLE_S):
+    if _idle(session, run.id):
         return False
     replaced = run.cache.replaced(session)
     return not replaced or not has_room(count_assignments(session, run.id, without=replaced))
@@ -110,16 +112,17 @@ def count_assignments(session: Session, campaign_id: int, without: Collection[in
     return counts
 
 
-def release_idle(session: Session, campaign_id: int, before: float) -> None:
-    """Release the open trials of raters not seen since ``before``; they may still answer, above the quota."""
-    release_trials(session, _idle(session, campaign_id, before))
+def is_idle() -> ColumnElement[bool]:
+    """A condition on raters: not seen for ``IDLE_S``, or last seen in the future, before the clock was set back."""
+    now = time.time()
+    return or_(col(Rater.seen_at) < now - IDLE_S, col(Rater.seen_at) > now + _AHEAD_S)
 
 
-def _idle(session: Session, campaign_id: int, before: float) -> list[int]:
-    """Raters in the trials, not seen since ``before``, with unreleased trials."""
+def _idle(session: Session, campaign_id: int) -> list[int]:
+    """Idle raters in the trials with unreleased trials; they may still answer, above the quota."""
     held = exists().where(col(Trial.rater_id) == col(Rater.id), col(Trial.released) == 0)
     query = select(Rater.id).where(
-        Rater.campaign_id == campaign_id, Rater.seen_at < before, Rater.stage == "trials", Rater.role == "panel", held
+        Rater.campaign_id == campaign_id, is_idle(), Rater.stage == "trials", Rater.role == "panel", held
     )
     return [i for i in session.exec(query).all() if i is not None]
 
@@ -256,7 +259,7 @@ def count_battles(session: Session, run: LoadedCampaign) -> BattleTally:
         select(Trial.unit, Trial.lead, func.count())
         .join(Rater, col(Rater.id) == col(Trial.rater_id))
         .where(Trial.campaign_id == run.id, Rater.role == "panel", Trial.released == 0, ~answered)
-        .where(col(Trial.issued_at) > time.time() - IDLE_S)
+        .where(col(Trial.issued_at).between(time.time() - IDLE_S, time.time() + _AHEAD_S))
         .group_by(Trial.unit, col(Trial.lead))
     )
     on = [(unit, lead, None, count) for unit, lead, count in session.exec(is_on)]

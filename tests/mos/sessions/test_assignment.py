@@ -207,6 +207,18 @@ def test_absent_rater_is_replaced(world: World) -> None:
     assert len(anna.finish()) == 6
 
 
+def test_absent_rater_is_replaced_after_the_clock_was_set_back(world: World) -> None:
+    """Their last call is in the future then; whoever calls again is present."""
+    world.campaign(replace(ACR, raters_per_stimulus=1, trials_per_sitting=8))
+    anna = world.join("anna")
+    anna.to_trials()
+    away(world, anna, -86_400.0)
+    anna.next()
+    assert world.join("bert").to_trials()["stage"] == "full", "anna has called since"
+    away(world, anna, -86_400.0)
+    assert world.join("carl").to_trials()["trial"]["of"] == 8
+
+
 def test_returning_rater_is_not_replaced_needlessly(world: World) -> None:
     """Released screens that were not reassigned count again once they are answered."""
     world.campaign(replace(ACR, raters_per_stimulus=1, trials_per_sitting=2))
