@@ -31,6 +31,7 @@ USER 1000
 ENV PATH=/opt/studio/bin:$PATH NUMBA_CACHE_DIR=/home/studio/.cache/numba
 # Kernels are compiled once, in the image, so that the first utterance starts without delay.
 RUN python -c "import studio; [studio.synthesize('Ready.', voice=voice) for voice in ('wren', 'linnet', 'siskin')]"
+ENV STUDIO_SERVE_TRACES_FOLDER=/data/traces
 EXPOSE 7860
 VOLUME /data
 # A studio with a generated key answers 403: it runs.

@@ -39,6 +39,7 @@ def main() -> None:
     for name, value in SETTINGS.items():
         os.environ.setdefault(f"STUDIO_SERVE_{name}", value)
     data = PERSISTENT if os.access(PERSISTENT, os.W_OK) else Path("data").resolve()
+    os.environ.setdefault("STUDIO_SERVE_TRACES_FOLDER", str(data / "traces"))
     port = os.environ.get("GRADIO_SERVER_PORT", "7860")
     sys.argv = ["studio", "app", "--host", "0.0.0.0", "--port", port, "--open", "--data", str(data)]
     sys.argv += ["--device", "cpu"] * ZERO_GPU

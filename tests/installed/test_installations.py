@@ -148,6 +148,7 @@ def test_container(packages: Path, tmp_path: Path) -> None:
         check_speaks(url, KEY)
         health = [one.replace("7860", str(port)) for one in image.health]
         image.run(health)
+        assert [*Path(image.placed("/data/traces")).glob("*.trace")]
         del image.env["STUDIO_SERVE_KEY"]  # as where the key was generated
         image.run(health)
     with pytest.raises(AssertionError, match="refused"):
@@ -185,6 +186,7 @@ def test_space_on_zero_gpu_speaks_on_the_cpu(monkeypatch: pytest.MonkeyPatch) ->
     assert before == ["name_of_gpu", "startup"]
     assert command[:2] == ["app", "--host"] and command[-2:] == ["--device", "cpu"]
     settings = load_settings(None, os.environ)
+    assert settings.traces_folder == Path(command[command.index("--data") + 1], "traces")
     assert settings.allowed_hosts == ("a-b.hf.space",) and settings.allowed_origins == ("https://huggingface.co",)
 
 
