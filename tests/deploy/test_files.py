@@ -30,13 +30,17 @@ def run(*command: str | Path, **variables: str) -> str:
     return done.stdout + done.stderr
 
 
+def read(name: str) -> str:
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
 def test_dockerfile_has_no_finding() -> None:
     assert run(BIN / "hadolint", ROOT / "Dockerfile") == ""
 
 
 def test_dockerfile_and_project_agree() -> None:
-    text = (ROOT / "Dockerfile").read_text(encoding="utf-8")
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    text = read("Dockerfile")
+    project = tomllib.loads(read("pyproject.toml"))["project"]
     wanted = re.findall(r'"(torch(?:audio)?==[^"]+)"', text)
     assert wanted == [one for one in project["dependencies"] if one.startswith("torch")]
     (extras,) = re.findall(r"ARG EXTRAS=(\S+)", text)
@@ -50,7 +54,7 @@ def compose() -> dict[str, Any]:
 def test_compose_files_are_valid() -> None:
     files = (DEPLOY / "compose.yaml", DEPLOY / "compose.cuda.yaml")
     run(BIN / "check-jsonschema", "--builtin-schema", "vendor.compose-spec", *files)
-    targets = re.findall(r"^FROM \S+ AS (\w+)$", (ROOT / "Dockerfile").read_text(encoding="utf-8"), re.M)
+    targets = re.findall(r"^FROM \S+ AS (\w+)$", read("Dockerfile"), re.M)
     built = [yaml.safe_load(file.read_text())["services"]["studio"]["build"]["target"] for file in files]
     assert built == ["cpu", "cuda"] and {*built} < {*targets} and targets[-1] == "cpu"
 
@@ -66,7 +70,37 @@ def test_compose_gives_the_studio_settings_that_it_has() -> None:
     assert (settings.allowed_hosts, settings.root_path) == (("tts.example.org",), "/studio")
     # Only the addresses of the services may say who a client is.
     assert settings.proxies == (compose()["networks"]["default"]["ipam"]["config"][0]["subnet"],)
+    assert ".env" in read(".gitignore").splitlines()  # keys are written there
     assert "ports" not in services["studio"] and "ports" not in services["database"]
+
+
+def test_systemds_settings_are_those_of_the_studio() -> None:
+    """As docs/deploy.md writes them: Caddy's name for the site is allowed, and its address is a proxy's."""
+    (lines,) = re.findall(r"install -m 600 /dev/stdin /etc/\S+ <<END\n(.*?)END\n", read("docs/deploy.md"), re.S)
+    settings = load_settings(None, dict(line.split("=") for line in lines.splitlines()))
+    assert (settings.allowed_hosts, settings.proxies) == (("tts.example.org",), ("127.0.0.1",)) and settings.key
+
+
+def test_kuberay_gets_what_ray_and_the_application_have() -> None:
+    from ray._private.ray_constants import DEFAULT_DASHBOARD_AGENT_LISTEN_PORT as PORT
+    from ray.dashboard.http_server_agent import PUBLIC_EXACT_PATHS
+
+    from studio.commands.cluster import Arguments
+
+    (service, _) = yaml.safe_load_all(read("deploy/kuberay.yaml"))
+    cluster = service["spec"]["rayClusterConfig"]
+    assert f"ray[serve]=={cluster['rayVersion']}" in read("pyproject.toml")
+    for config in (service["spec"]["serveConfigV2"], read("deploy/serve.yaml")):
+        assert Arguments(**yaml.safe_load(config)["applications"][0]["args"]).device == "cuda"
+    assert cluster["enableInTreeAutoscaling"]  # without it nothing starts more pods
+    groups = [cluster["headGroupSpec"], *cluster["workerGroupSpecs"]]
+    for container in [one for group in groups for one in group["template"]["spec"]["containers"]]:
+        for probe in ("readinessProbe", "livenessProbe"):  # Ray answers there without a token
+            asked = container[probe]["httpGet"]
+            assert asked["path"] in PUBLIC_EXACT_PATHS and asked["port"] == PORT
+        keys = {one["valueFrom"]["secretKeyRef"]["key"] for one in container["env"] if "valueFrom" in one}
+        assert keys == {*re.findall(r"--from-literal=([\w-]+)=", read("docs/scaling.md"))}
+    assert re.search(r"docker build --target cuda .*-t studio:scale", read("docs/scaling.md"))
 
 
 @pytest.mark.parametrize("path", ["", "/studio"])

@@ -125,9 +125,10 @@ def test_serve_runs_fronts_and_replicas_of_a_config_file(
     monkeypatch.setenv("STUDIO_SERVE_PORT", str(port))
     monkeypatch.setenv("STUDIO_SERVE_TRACES_FOLDER", str(tmp_path / "traces"))
     config = yaml.safe_load((Path(__file__).parents[2] / "deploy" / "serve.yaml").read_text(encoding="utf-8"))
-    given = config["applications"][0]["args"] | {"networks": ["127.0.0.0/8"], "data": tmp_path, "database": ""}
+    here = {"networks": ["127.0.0.0/8"], "data": tmp_path, "database": "", "device": "cpu"}
+    given = config["applications"][0]["args"] | here
     options = {"ray_actor_options": {"num_cpus": 0.1}}
-    app = application(Arguments(**given, voices=voices, device="cpu", replica_options=options))
+    app = application(Arguments(**given, voices=voices, replica_options=options))
     serve.run(app, name="cluster", route_prefix=None)
     with Talk(f"ws://127.0.0.1:{port}/ws/speak", max_size=None, proxy=None) as talk:
         assert talk.open()["type"] == "ready"
