@@ -179,7 +179,9 @@ async def _answer(
 async def connect(scope: Scope, member: Member, key: str) -> ReplicaSocket:
     """The same socket at a replica. Raises Refused, OSError, TimeoutError."""
     url = str(address(scope, member)).replace("http", "ws", 1)
-    return await ReplicaSocket.connect(url, headers_for(scope, key), scope.get("subprotocols", ()))
+    socket = await ReplicaSocket.connect(url, headers_for(scope, key), scope.get("subprotocols", ()))
+    member.sockets.add(socket)
+    return socket
 
 
 async def refuse(websocket: WebSocket, status: int) -> None:

@@ -157,6 +157,11 @@ class ReplicaSocket(asyncio.Protocol):
             self._write(*self._protocol.data_to_send())
         self._end()
 
+    def lose(self) -> None:
+        """The replica is gone: ``on_end`` is called, and what was not sent is dropped."""
+        self._lose(*LOST)
+        self._transport.abort()
+
     # --- called by asyncio ---------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from weakref import WeakSet
 
 from multidict import CIMultiDict
 
@@ -17,7 +18,8 @@ from studio.deploy.load import LOAD_PATH, Load
 FRESH_S = 0.1  # an older report of a load is not used
 KEY_HEADER = "X-Studio-Key"
 _ASK_S = 0.04  # between two reports
-_ANSWER_S = 2.0  # a replica that does not answer for so long is asked anew
+_ANSWER_S = 3.0  # a replica that does not answer for so long is lost; the directory forgets it later
+_CHECKS = 4  # of which each must find it silent: after a pause of the front's own process, answers are read first
 _QUESTION = client_frame("")
 _FULL_TRIES = 4
 _FIND_S = 0.5  # between two looks for new replicas
@@ -31,6 +33,7 @@ class Member:
     Attributes:
         load: the last report, to a question sent at ``asked_s``; None while it does not answer.
         sent: utterances sent there since that report.
+        sockets: connections of clients to it.
     """
 
     name: str
@@ -38,6 +41,7 @@ class Member:
     load: Load | None = None
     asked_s: float = 0.0
     sent: int = 0
+    sockets: WeakSet[ReplicaSocket] = field(default_factory=WeakSet[ReplicaSocket])
 
     def fresh_load(self) -> Load | None:
         """The load, if it is at most ``FRESH_S`` old."""
@@ -149,9 +153,13 @@ class Members:
             with suppress(Refused, OSError, TimeoutError):
                 socket = await ReplicaSocket.connect(url, CIMultiDict({KEY_HEADER: self.key}), ())
                 try:
-                    await _Reports(member, socket).until_silent()
+                    is_silent = await _Reports(member, socket).until_silent()
                 finally:
                     socket.close()
+                if is_silent:  # hangs, or its machine is gone: no end of a connection will tell
+                    _log.warning("replica %s does not answer: its sockets are closed", member.name)
+                    for one in [*member.sockets]:
+                        one.lose()
             member.load = None if not member.is_draining else member.load
             await asyncio.sleep(_ASK_S)
 
@@ -166,13 +174,17 @@ class _Reports:
         self._asked_s = 0.0
         self._timer: asyncio.TimerHandle | None = None
 
-    async def until_silent(self) -> None:
-        """Returns when the replica does not answer."""
+    async def until_silent(self) -> bool:
+        """Returns True when the replica does not answer, False when it has closed the connection."""
         self._socket.listen(lambda frames: None, lambda code, reason: self._end(), self._on_report)
         self._ask()
+        silent = 0
         try:
-            while not self._over.done() and time.monotonic() - self._asked_s < _ANSWER_S:
-                await asyncio.wait((self._over,), timeout=_ANSWER_S / 4.0)
+            while not self._over.done() and silent < _CHECKS:
+                asked_s = self._asked_s
+                await asyncio.wait((self._over,), timeout=_ANSWER_S / _CHECKS)
+                silent = silent + 1 if self._asked_s == asked_s else 0
+            return not self._over.done()
         finally:
             self._end()
 

@@ -48,6 +48,16 @@ class FakeReplica(Served):
             one.get_extra_info("socket")
             self._loop_of(one).call_soon_threadsafe(one.abort)
 
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        """Answer nothing, with every connection open, as a process that hangs."""
+        thaw = threading.Event()
+        self._loop_of(self.connections[0]).call_soon_threadsafe(thaw.wait)
+        try:
+            yield
+        finally:
+            thaw.set()
+
     @staticmethod
     def _loop_of(transport: Any) -> Any:
         return transport._loop

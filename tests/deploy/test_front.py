@@ -242,3 +242,29 @@ def test_a_front_does_not_pace_requests_beside_speech(front: Fronting) -> None:
         talk.say("text", text=LONG)
         talk.until("word_start")
         assert fronted.replicas["r0"].drain.is_speaking() and not fronted.is_pacing
+
+
+def test_utterances_of_a_replica_that_hangs_fail_within_seconds(front: Fronting) -> None:
+    """Nothing closes the connection where a process hangs or a machine is lost; 30 s passed."""
+    fronted = front(count=2, places=1, script=SLOW)
+    with fronted.talk() as talk:
+        talk.open()
+        talk.say("text", text=LONG)
+        talk.until("word_start")
+        (name,) = [name for name, count in fronted.speaking().items() if count]
+        with fronted.replicas[name].frozen():
+            *_, failed, last = talk.until("error")
+            assert (failed["type"], failed["code"], last["code"]) == ("failed", "replica_lost", "bad_file")
+            assert talk.open()["type"] == "ready"  # at the other one
+
+
+def test_an_offer_to_a_replica_that_hangs_goes_to_another(front: Fronting) -> None:
+    fronted = front(count=2, places=1, script=SLOW)
+    one, two = fronted.replicas.values()
+    two.drain.is_announced = True
+    eventually(lambda: fronted.members.by_name["r1"].is_draining, "the drain at the front")
+    with fronted.talk() as talk, one.frozen():
+        talk.say("open")  # offered to the one that hangs now
+        two.drain.is_announced = False
+        assert talk.until("ready", "error")[-1]["type"] == "ready"
+        assert fronted.speaking() == {"r0": 0, "r1": 1}
