@@ -77,7 +77,7 @@ class Front:
         self.state = SimpleNamespace(**{DRAIN: drain})
         app: Any = self._route
         if settings.key:
-            app = KeyMiddleware(app, settings.key, settings.port, shared_cookie(members.key))
+            app = KeyMiddleware(app, settings.key, settings.port, shared_cookie(members.key, settings.key))
         self._guarded = HostOriginMiddleware(app, settings)
         self._began_s = time.monotonic()
 
@@ -214,6 +214,6 @@ def _state(member: Member) -> dict[str, Any]:
     return {"name": member.name, "status": status, "places_free": free} | shown
 
 
-def shared_cookie(key: str) -> str:
-    """The value of the key's cookie, equal at all fronts that know the replicas' key."""
-    return hmac.new(key.encode(), b"cookie of the fronts", hashlib.sha256).hexdigest()
+def shared_cookie(replica_key: str, key: str) -> str:
+    """The value of the cookie of ``key``, equal at all fronts that know both keys; a new key ends it."""
+    return hmac.new(replica_key.encode(), b"cookie of the fronts\0" + key.encode(), hashlib.sha256).hexdigest()

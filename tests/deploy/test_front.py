@@ -268,3 +268,14 @@ def test_an_offer_to_a_replica_that_hangs_goes_to_another(front: Fronting) -> No
         two.drain.is_announced = False
         assert talk.until("ready", "error")[-1]["type"] == "ready"
         assert fronted.speaking() == {"r0": 0, "r1": 1}
+
+
+def test_the_cookie_of_a_key_is_valid_at_every_front_until_the_key_changes(front: Fronting) -> None:
+    first, second, changed = (front(count=1, key=f"the key of the {name}") for name in ("fronts", "fronts", "others"))
+    asked = httpx.get(f"{first.url}/?key=the key of the fronts")
+    (value,) = asked.cookies.values()
+    statuses = [
+        httpx.get(f"{one.url}/api/voices", headers={"Cookie": f"studio-key-{one.port}={value}"}).status_code
+        for one in (first, second, changed)
+    ]
+    assert statuses == [200, 200, 403]
