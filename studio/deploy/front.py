@@ -69,7 +69,7 @@ class Front:
     """
 
     def __init__(self, settings: ServeSettings, members: Members) -> None:
-        self._settings, self._members = settings, members
+        self._members = members
         self._relays = set[SpeakRelay]()
         self._closing = _Refusing()
         drain = _Drain(self._closing, settings.drain_ms / 1000.0)
@@ -123,8 +123,7 @@ class Front:
             await BAD_TARGET(scope, receive, send)
 
     async def _serve_socket(self, websocket: WebSocket, path: str) -> None:
-        limit = self._settings.max_sockets * max(1, len(self._members.by_name))
-        if self._closing.is_closing or len(self._relays) >= limit:
+        if self._closing.is_closing:  # the replicas have the limit: a full one may close an idle socket for a new one
             await refuse(websocket, 503)
         elif path == LOAD_PATH:
             await refuse(websocket, 404)  # for fronts alone

@@ -23,9 +23,9 @@ KEY = "the key of the replicas"
 class FakeReplica(Served):
     """A served fake engine that reports its load."""
 
-    def __init__(self, folder: Path, places: int = 2, script: Script | None = None) -> None:
+    def __init__(self, folder: Path, places: int = 2, script: Script | None = None, **settings: Any) -> None:
         self._places = places
-        super().__init__(folder, script, key=KEY, proxies=("127.0.0.1",))
+        super().__init__(folder, script, key=KEY, proxies=("127.0.0.1",), **settings)
 
     def make_app(self) -> Any:
         self.engine.places = self._places
@@ -129,11 +129,14 @@ def fronting(folder: Path) -> Iterator[Fronting]:
     """A function that starts a front before as many replicas as are wanted."""
     with ExitStack() as closing:
 
-        def start(count: int = 2, places: int = 2, script: Script | None = None, **settings: Any) -> Fronted:
-            replicas = {f"r{n}": FakeReplica(folder, places, script) for n in range(count)}
+        def start(
+            count: int = 2, places: int = 2, script: Script | None = None, max_sockets: int = 64, **settings: Any
+        ) -> Fronted:
+            made = (FakeReplica(folder, places, script, max_sockets=max_sockets) for _ in range(count))
+            replicas = {f"r{n}": one for n, one in enumerate(made)}
             for one in replicas.values():
                 closing.callback(one.stop)
-            fronted = Fronted(replicas, **settings)
+            fronted = Fronted(replicas, max_sockets=max_sockets, **settings)
             closing.callback(fronted.stop)
             return fronted
 

@@ -11,10 +11,12 @@ import numpy as np
 import pytest
 import soundfile
 from deploy.fronting import Fronting
-from serve.serving import eventually
+from serve.serving import Talk, eventually
 from tones import Script
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
+
+from studio.serve.live.socket import IDLE
 
 SLOW = Script(speed=1.0)
 LONG = "one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
@@ -279,3 +281,24 @@ def test_the_cookie_of_a_key_is_valid_at_every_front_until_the_key_changes(front
         for one in (first, second, changed)
     ]
     assert statuses == [200, 200, 403]
+
+
+def test_a_full_site_closes_an_idle_socket_for_a_new_one(front: Fronting, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("studio.serve.live.socket.NEW_S", 0.0)
+    fronted = front(count=2, max_sockets=1)
+    with fronted.talk() as one, fronted.talk() as two, fronted.talk() as new:
+        assert new.open()["type"] == "ready"
+        closed = eventually_one_closed(one, two)
+    assert closed.rcvd is not None and closed.rcvd.code == IDLE
+
+
+def eventually_one_closed(*talks: Talk) -> ConnectionClosed:
+    """How the first socket to be closed was closed."""
+    while True:
+        for talk in talks:
+            try:
+                talk.ws.recv(timeout=0.1)
+            except TimeoutError:
+                continue
+            except ConnectionClosed as closed:
+                return closed
