@@ -14,6 +14,7 @@ from studio.deploy.client_socket import ClientSocket
 from studio.deploy.frames import Refused, ReplicaSocket
 from studio.deploy.members import KEY_HEADER, Member
 from studio.serve.middleware.bodies import BODY_S
+from studio.serve.middleware.connections import close_socket
 
 MAX_KEPT_BYTES = 65_536  # of a request that can be sent to another replica; a longer one is passed on as it comes
 _OF_ONE_HOP = frozenset(
@@ -219,7 +220,7 @@ async def _stay(websocket: WebSocket, socket: ReplicaSocket) -> None:
         await asyncio.wait((ended, reading), return_when=asyncio.FIRST_COMPLETED)
         if ended.done() and not reading.done():
             client.leave()
-            await websocket.close(*ended.result())
+            await close_socket(websocket, *ended.result())
     finally:
         reading.cancel()
         await asyncio.gather(reading, return_exceptions=True)

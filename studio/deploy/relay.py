@@ -22,6 +22,7 @@ from studio.deploy.forwarding import connect, refuse, send_up
 from studio.deploy.frames import Refused, ReplicaSocket, server_frame
 from studio.deploy.members import Member, Members
 from studio.serve.live import protocol as wire
+from studio.serve.middleware.connections import close_socket
 
 REFUSALS = frozenset(("busy", "closing", "stuck"))
 _HELLO_S = 10.0
@@ -100,8 +101,7 @@ class SpeakRelay:
             self._drop_link()
             self._client.leave()
         if self._closing is not None:
-            with suppress(WebSocketDisconnect, RuntimeError):
-                await self._websocket.close(*self._closing)
+            await close_socket(self._websocket, *self._closing)
 
     # --- from the client -----------------------------------------------------------------------------
 

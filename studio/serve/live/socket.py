@@ -1,7 +1,6 @@
 """The socket of ``/ws/speak``: one session carries several utterances and sends everything in order."""
 
 import asyncio
-import contextlib
 import logging
 import time
 from collections import deque
@@ -20,7 +19,7 @@ from studio.serve.live.chat import Chat
 from studio.serve.live.opening import open_stream
 from studio.serve.live.stream import InternalError, Outgoing, StreamEnd, UtteranceStream
 from studio.serve.middleware.addresses import address_of
-from studio.serve.middleware.connections import connection_of
+from studio.serve.middleware.connections import LINGER_S, close_socket, connection_of
 from studio.serve.middleware.rates import TokenBucket
 from studio.serve.settings import ServeSettings
 from studio.serve.trace_store import TraceStore
@@ -28,6 +27,7 @@ from studio.serve.trace_store import TraceStore
 RETRY_MS = 1000
 POLICY_VIOLATION = 1008
 IDLE = 4000  # close code of an idle socket; the page reconnects when it has something to send
+IDLE_CLOSE_S = 1.0  # for the client of an idle socket to read so much that a close frame can be sent
 FRESH_S = 10.0  # a socket that spoke so recently is not closed to make room for another
 NEW_S = 1.0  # nor is one that was opened so recently
 REMEMBERED = 64  # ended utterances whose player may still report
@@ -124,12 +124,11 @@ class SpeakSession:
 
     async def close_idle(self) -> None:
         """Close an idle socket; the client reconnects."""
-        await self._close(IDLE, "idle")
+        await self._close(IDLE, "idle", IDLE_CLOSE_S)
 
-    async def _close(self, code: int, reason: str) -> None:
+    async def _close(self, code: int, reason: str, timeout_s: float = LINGER_S) -> None:
         if not self._closed.is_set():
-            with contextlib.suppress(RuntimeError, WebSocketDisconnect):  # closed in the meantime
-                await self._websocket.close(code, reason)
+            await close_socket(self._websocket, code, reason, timeout_s)
             self._closed.set()
 
     def _idle_limit_s(self) -> float:

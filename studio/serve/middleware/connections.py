@@ -10,13 +10,13 @@ import socket
 import struct
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol, cast
 
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
-from starlette.websockets import WebSocket
+from starlette.websockets import WebSocket, WebSocketDisconnect
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from studio.core.addresses import is_loopback
@@ -365,3 +365,14 @@ def connection_of(scope: Scope) -> Connection | None:
     """The connection of an ASGI scope; None where another server made the scope."""
     connection = caller_of(scope)
     return connection if isinstance(connection, Connection) else None
+
+
+async def close_socket(websocket: WebSocket, code: int, reason: str, timeout_s: float = LINGER_S) -> None:
+    """Close a socket; it is aborted where its client does not read, so that no close frame can be sent in time."""
+    try:
+        with suppress(RuntimeError, WebSocketDisconnect):  # closed in the meantime
+            async with asyncio.timeout(timeout_s):
+                await websocket.close(code, reason)
+    except TimeoutError:
+        if (connection := connection_of(websocket.scope)) is not None:
+            connection.abort()
