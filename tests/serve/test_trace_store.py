@@ -119,7 +119,7 @@ def test_a_trace_that_cannot_begin_leaves_nothing_behind(tmp_path: Path, monkeyp
 
 def test_parts_of_killed_processes_are_removed(tmp_path: Path) -> None:
     """A process that is killed while it writes the zip leaves a part beside the folder."""
-    trace_store = TraceStore(tmp_path, max_traces=4, max_bytes=10**9)
+    trace_store, beside = (TraceStore(tmp_path, max_traces=4, max_bytes=10**9) for _ in range(2))
     with pytest.raises(WorkerLost), trace_store.adding() as path:
         part_of_trace(path).write_bytes(b"half a zip")
         raise WorkerLost("the process did not answer")
@@ -130,7 +130,7 @@ def test_parts_of_killed_processes_are_removed(tmp_path: Path) -> None:
         part.write_bytes(b"half a zip")
     for part in (old, running):
         os.utime(part, (0, 0))
-    _, other = TraceStore(tmp_path, max_traces=4, max_bytes=10**9).begin({})  # of another server
+    _, other = beside.begin({})
     for path in (*other.folder.iterdir(), other.folder):
         os.utime(path, (0, 0))  # the clock was set forward by years
     kept = finished(trace_store)
