@@ -1,17 +1,20 @@
 """Sounds for a draft: the owner's recordings (uploaded, or in a folder of the server), and synthesis by its voices."""
 
 import logging
+import os
 import secrets
 import shutil
 import threading
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from studio.core import durable
 from studio.core.cards import Card
-from studio.core.errors import BadFile, BadOption, Busy, Closing, StudioError
+from studio.core.errors import BadFile, BadOption, Busy, Closing, NotStored, StudioError
 from studio.core.ports import Engine, SpeakRequest, Utterance
 from studio.core.sound_files import SUFFIXES
 from studio.core.worker import call_here
@@ -26,6 +29,9 @@ UPLOAD = "/mos/owner/sounds"
 MAX_FILES, MAX_BYTES = 2000, 2 * 2**30  # uploads that are not imported yet, of all drafts
 FOLDER = "sounds"  # in the data folder, filled by the server's operator
 _MAX_FOLDERS = 200
+_MAX_TRIES = 5
+_STALE_S = 86_400.0
+_Version = tuple[int, int, int]  # of a file: its inode, size and time of change
 
 
 def check_sound(path: Path) -> None:
@@ -41,7 +47,7 @@ class DraftSounds:
         self._listening, self._run = listening, run
         data = listening.clips.root.parent
         self._uploads, self._folders = data / "uploads", data / FOLDER
-        self._lock = threading.Lock()
+        self._lock, self._importing = threading.Lock(), threading.Lock()
 
     def folders(self) -> list[str]:
         """Names of the folders and manifests that can be imported."""
@@ -62,7 +68,6 @@ class DraftSounds:
         suffix = Path(file).suffix.lower()
         if suffix not in SUFFIXES:
             raise BadFile(f"{file:.80} is not a sound file", f"they end in {', '.join(SUFFIXES)}")
-        folder = self._uploads / campaign / system
         durable.make_folder(self._uploads)
         part = self._uploads / f".{secrets.token_hex(8)}{suffix}"
         try:
@@ -74,8 +79,7 @@ class DraftSounds:
             except BadFile as error:
                 raise BadFile(error.what.replace(part.name, file), error.do) from error
             with self._lock:
-                durable.make_folder(folder)
-                durable.publish(part, folder / file)
+                _publish(part, self._uploads / campaign / system / file)
         finally:
             part.unlink(missing_ok=True)
 
@@ -94,24 +98,93 @@ class DraftSounds:
             if folder not in self.folders():
                 raise BadOption(f"there is no folder {folder!r}", f"put one into {FOLDER}/ of the server's data folder")
             return extend_campaign(self._listening, campaign, self._folders / folder, run=self._run)[1]
-        uploads = self._uploads / campaign
-        if not uploads.is_dir():
-            raise BadFile("no file has come", "choose sounds first")
-        with self._lock:
+        private = durable.part_of(self._uploads / ".import")  # which a backup leaves out
+        with self._importing:
             try:
-                warnings = extend_campaign(self._listening, campaign, uploads, run=self._run)[1]
-            except (BadFile, BadOption):
-                shutil.rmtree(uploads, ignore_errors=True)
-                raise
-            shutil.rmtree(uploads, ignore_errors=True)
-            return warnings
+                if not (files := self._link_uploads(campaign, private)):
+                    raise BadFile("no file has come", "choose sounds first")
+                try:
+                    warnings = extend_campaign(self._listening, campaign, private / campaign, run=self._run)[1]
+                except (BadFile, BadOption):
+                    self._remove(campaign, files)
+                    raise
+                self._remove(campaign, files)
+                return warnings
+            finally:
+                shutil.rmtree(private, ignore_errors=True)
+
+    def _link_uploads(self, campaign: str, private: Path) -> dict[Path, _Version]:
+        """Link the uploads of a draft into a folder, since more may come during the import; returns what they are now.
+
+        Another server of the same data folder stores uploads, too, and does not know of this import.
+        """
+        self._remove_stale()
+        files: dict[Path, _Version] = {}
+        with self._lock:
+            for path in _files_in(self._uploads / campaign):
+                link = private / path.relative_to(self._uploads)
+                link.parent.mkdir(parents=True, exist_ok=True)
+                with suppress(FileNotFoundError):  # another server has just imported it
+                    files[path] = _version(path)
+                    _link(path, link)
+        return files
+
+    def _remove(self, campaign: str, files: Mapping[Path, _Version]) -> None:
+        """Delete uploads that were imported or rejected, and none that has come since, under the same name."""
+        with self._lock:
+            for path, version in files.items():
+                with suppress(OSError):
+                    if _version(path) == version:
+                        path.unlink()
+            for folder in (*{path.parent for path in files}, self._uploads / campaign):
+                with suppress(OSError):  # it is not empty
+                    folder.rmdir()
+
+    def _remove_stale(self) -> None:
+        """Delete the links and the incomplete files that a crash left behind."""
+        for left in self._uploads.glob(".*"):
+            with suppress(OSError):
+                if left.stat().st_mtime < time.time() - _STALE_S:
+                    shutil.rmtree(left) if left.is_dir() else left.unlink()
 
     def _check_space(self, new_bytes: int) -> None:
-        sizes = [path.stat().st_size for path in self._uploads.rglob("*") if path.is_file()]
-        if len(sizes) >= MAX_FILES or sum(sizes) + new_bytes > MAX_BYTES:
+        sizes: dict[int, int] = {}  # by inode: links take no space
+        for path in _files_in(self._uploads):
+            with suppress(FileNotFoundError):  # imported meanwhile
+                number, size_bytes, _ = _version(path)
+                sizes[number] = size_bytes
+        if len(sizes) >= MAX_FILES or sum(sizes.values()) + new_bytes > MAX_BYTES:
             raise BadFile(
                 f"{len(sizes)} files wait to be taken in", "take them in, or use `studio campaign import` for so many"
             )
+
+
+def _files_in(folder: Path) -> Iterator[Path]:
+    """The files below a folder; none where it is missing, or is removed meanwhile."""
+    return (Path(root, name) for root, _, names in os.walk(folder) for name in names)
+
+
+def _version(path: Path) -> _Version:
+    status = path.stat()
+    return status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def _link(path: Path, link: Path) -> None:
+    try:
+        link.hardlink_to(path)
+    except FileNotFoundError:
+        raise
+    except OSError:  # a file system without links
+        shutil.copy2(path, link)
+
+
+def _publish(part: Path, path: Path) -> None:
+    """Move an upload to its name, in a folder that another server may delete while it is empty. Raises NotStored."""
+    for _ in range(_MAX_TRIES):
+        with suppress(FileNotFoundError):
+            durable.make_folder(path.parent)
+            return durable.publish(part, path)
+    raise NotStored(f"{path.name:.80} could not be stored", "send it again")
 
 
 def _is_importable(path: Path) -> bool:

@@ -21,6 +21,7 @@ from studio.mos.service import ListeningTests, open_listening_tests
 from studio.mos.sessions.campaigns import find_campaign
 from studio.mos.stimuli import building
 from studio.mos.store.tables import Clip, Item, Stimulus, System
+from studio.serve.mos.draft_audio import DraftSounds
 from studio.serve.trace_views import VIEWS
 
 RATE_HZ = 16_000
@@ -227,6 +228,31 @@ def test_uploads_stay_where_the_draft_changes_during_their_import(
     monkeypatch.setattr(building, "_store", meanwhile)
     assert owner.post("drafts/mine/sounds", {}, 409)["code"] == "changed_meanwhile"
     assert [s["sounds"] for s in owner.post("drafts/mine/sounds", {})["systems"]] == [1], "imported again"
+
+
+def test_upload_to_another_server_during_an_import_stays(
+    owner: Owner, tests_served: ServedTests, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two servers of one data folder know of each other's uploads by the folder only."""
+    owner.post("drafts", {"name": "mine", "template": "incremental-mos"})
+    for file in ("a.wav", "b.wav"):
+        owner.post("sounds", tone(300), campaign="mine", system="heron", file=file)
+    store, other = building._store, DraftSounds(tests_served.world.listening)
+
+    def meanwhile(*arguments: Any) -> Any:
+        for file in ("b.wav", "c.wav"):
+            other.store("mine", "heron", file, tone(400))
+        return store(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(building, "_store", meanwhile)
+        assert [s["sounds"] for s in owner.post("drafts/mine/sounds", {})["systems"]] == [2]
+    uploads = tests_served.world.listening.clips.root.parent / "uploads"
+    left = {str(path.relative_to(uploads)) for path in uploads.rglob("*") if path.is_file()}
+    assert left == {"mine/heron/b.wav", "mine/heron/c.wav"}
+    (uploads / "mine/heron/b.wav").unlink()
+    assert [s["sounds"] for s in owner.post("drafts/mine/sounds", {})["systems"]] == [3]
+    assert not [*uploads.iterdir()]
 
 
 def test_sounds_of_drafts_are_read_in_the_trace_process(
