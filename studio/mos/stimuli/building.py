@@ -2,13 +2,14 @@
 
 import json
 import logging
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+from sqlalchemy.exc import SQLAlchemyError
 from sqlmodel import Session, col, delete, select
 
 from studio.core.clips import to_float
@@ -80,6 +81,7 @@ def build_campaign(
         then(session)
 
     listening.store.write_now(make)
+    store_traces(listening.clips, manifest, clips)
     return [*manifest.warnings, *notes]
 
 
@@ -133,6 +135,7 @@ def extend_campaign(
             load_campaign(session, campaign)
 
     listening.store.write_now(add)
+    store_traces(listening.clips, manifest, clips)
     return len(clips), [*manifest.warnings, *notes]
 
 
@@ -220,10 +223,21 @@ def _store(
         for key, path in files.items()
     }
     clips, notes = store_stimuli(loaders, listening.clips, level, level_rule(config)[1], counted)
-    for key in clips.keys() & manifest.traces.keys():
-        trace = listening.clips.add_trace(manifest.traces[key].read_bytes())
+    for key, trace in store_traces(listening.clips, manifest, clips).items():
         clips[key] = replace(clips[key], trace=trace)
     return clips, notes
+
+
+def store_traces(
+    folder: ClipFolder, manifest: StimulusManifest, keys: Iterable[tuple[str, str]]
+) -> dict[tuple[str, str], str]:
+    """Store the traces of these sounds and return their addresses.
+
+    Called before the commit, which references them, and after it: until then a removal of the same utterance from
+    another draft may delete the file.
+    """
+    traces = {key: manifest.traces[key] for key in keys if key in manifest.traces}
+    return {key: folder.add_trace(trace.read_bytes()) for key, trace in traces.items()}
 
 
 _NAMED = 10
@@ -328,13 +342,19 @@ def finish_removal(listening: ListeningTests, removed: RemovalReport, traces: li
     listening.clear_campaign_cache()
     for trace in traces:
         try:
-            listening.clips.drop_trace(trace)
-        except OSError as error:
+            listening.store.write_now(partial(_drop_trace, listening.clips, trace))
+        except (OSError, SQLAlchemyError, StudioError) as error:
             log.error("the trace %s is not needed any more and cannot be deleted: %s", trace, error)
     with suppress(OSError):
         sweep_takes(listening.clips)
     listening.store.truncate_log()
     return removed
+
+
+def _drop_trace(clips: ClipFolder, trace: str, session: Session) -> None:
+    """Delete a trace, within the writer's lock: another draft may have come to reference it (see ``store_traces``)."""
+    if unreferenced(session, [trace]):
+        clips.drop_trace(trace)
 
 
 def _named(session: Session, campaign: Campaign, table: type[Item] | type[System], name: str) -> int | None:

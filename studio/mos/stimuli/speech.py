@@ -190,6 +190,7 @@ def add_utterance(
         add_stimuli(session, row_id(row), systems, items, clips)
 
     listening.store.write_now(add)
+    listening.clips.add_trace(trace_bytes)  # a removal of the same utterance may have deleted it before the commit
     return {"campaign": campaign, "system": spoken.system, "item": item}
 
 

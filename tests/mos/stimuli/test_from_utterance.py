@@ -1,6 +1,7 @@
 """Adding an utterance of the Live page to a draft: audio as synthesised, trace, system name."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from studio.core.traces.trace import open_trace
 from studio.core.traces.trace_writer import TraceWriter
 from studio.mos.analysis.results import overview
 from studio.mos.sessions.campaigns import load_campaign
+from studio.mos.stimuli import building
 from studio.mos.stimuli.building import build_campaign, remove_sounds
 from studio.mos.stimuli.manifest_files import read_manifest
 from studio.mos.stimuli.speech import LeavesHoles, add_utterance
@@ -79,6 +81,34 @@ def test_complete_draft_needs_confirmation(world: World, say: Say) -> None:
     assert kept.is_file()
     assert remove_sounds(listening, "mine", outcome["item"], outcome["system"]).left == 4
     assert [i.name for i in world.all(Item)] == ["text001", "text002"] and not kept.exists()
+
+
+@pytest.mark.parametrize("is_early", [True, False])
+def test_trace_stays_while_another_draft_loses_it(
+    world: World, say: Say, monkeypatch: pytest.MonkeyPatch, is_early: bool
+) -> None:
+    """Two drafts have one utterance: it is removed from one just before, or after, the other references it."""
+    trace, listening = say(), world.listening
+    outcome = add_utterance(listening, "one", trace, new="speakstream-mos")
+    begin = listening.clips.add_trace if is_early else building.finish_removal
+    others = iter([partial(remove_sounds, listening, "one", outcome["item"], outcome["system"])])
+    if not is_early:
+        others = iter([partial(add_utterance, listening, "two", trace, new="speakstream-mos")])
+
+    def meanwhile(*arguments: Any) -> Any:
+        first = begin(*arguments) if is_early else None
+        for other in others:  # once
+            other()
+        return first if is_early else begin(*arguments)
+
+    if is_early:
+        monkeypatch.setattr(listening.clips, "add_trace", meanwhile)
+        add_utterance(listening, "two", trace, new="speakstream-mos")
+    else:
+        monkeypatch.setattr(building, "finish_removal", meanwhile)
+        remove_sounds(listening, "one", outcome["item"], outcome["system"])
+    (row,) = world.all(Stimulus)
+    assert listening.clips.trace_path(row.trace).read_bytes() == trace.read_bytes()
 
 
 def test_clip_and_trace_are_stored(world: World, say: Say) -> None:
