@@ -112,7 +112,7 @@ class FrontServer:
 
     def __init__(self, settings: ServeSettings, key: str, replicas: Any) -> None:
         del replicas  # a handle: the front finds them by the directory
-        self._server = build_server(Front(settings, find_members(key)), settings, loop="auto")
+        self._server = build_server(Front(settings, find_members(key)), settings, loop="auto", is_front=True)
         prepare_process()
         self._thread = threading.Thread(
             target=self._server.run, args=([bind_port(settings)],), name="front", daemon=True

@@ -53,14 +53,6 @@ class _Refusing:
         self.is_closing = True
 
 
-class _Drain(Drain):
-    """Requests are not paced beside speech here: the replicas speak, and pace those that they get."""
-
-    def is_speaking(self) -> bool:
-        """No."""
-        return False
-
-
 class Front:
     """ASGI app. Key, Host and Origin are checked here; the replicas take a key that only fronts have.
 
@@ -72,7 +64,7 @@ class Front:
         self._members = members
         self._relays = set[SpeakRelay]()
         self._closing = _Refusing()
-        drain = _Drain(self._closing, settings.drain_ms / 1000.0)
+        drain = Drain(self._closing, settings.drain_ms / 1000.0)
         drain.watch(self._relays)
         self.state = SimpleNamespace(**{DRAIN: drain})
         app: Any = self._route

@@ -25,6 +25,7 @@ from studio.core.errors import BadOption, Closing, StudioError
 from studio.serve.live.protocol import MAX_MESSAGE_BYTES
 from studio.serve.live.socket import RETRY_MS, SpeakSession
 from studio.serve.middleware.connections import PING_S, Connection, ConnectionLimits, ConnectionMiddleware
+from studio.serve.middleware.turns import MAX_RUN_S
 from studio.serve.settings import ServeSettings
 
 MAX_CONNECTIONS, OWN_DESCRIPTORS = 2000, 300
@@ -171,9 +172,12 @@ def _force_exit() -> None:
     os._exit(1)
 
 
-def build_server(app: ASGIApp, settings: ServeSettings, *, loop: EventLoop = "asyncio") -> Server:
+def build_server(
+    app: ASGIApp, settings: ServeSettings, *, loop: EventLoop = "asyncio", is_front: bool = False
+) -> Server:
     """A server, not started. ``loop``: "auto" is uvloop where it is installed (Ray asks for it).
 
+    ``is_front``: requests only wait for replicas, which pace those that they get, so that none waits for another here.
     Messages are bounded before they are parsed. Nothing is compressed: deflating PCM costs latency and gains nothing.
     There is no access log. Connections are limited, so that file descriptors are left for files and for the database.
     """
@@ -185,7 +189,8 @@ def build_server(app: ASGIApp, settings: ServeSettings, *, loop: EventLoop = "as
         max_per_address=limit // 2,
         proxies=[ipaddress.ip_network(proxy) for proxy in settings.proxies],
         frames_per_s=max(1000.0, 2.0 * settings.messages_per_s),
-        is_speaking=(lambda: False) if drain is None else drain.is_speaking,
+        is_speaking=(lambda: False) if drain is None or is_front else drain.is_speaking,
+        max_run_s=0.0 if is_front else MAX_RUN_S,
     )
     config = uvicorn.Config(
         ConnectionMiddleware(app, limits),

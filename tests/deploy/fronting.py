@@ -72,7 +72,7 @@ class Fronted:
         self.port = bound.getsockname()[1]
         chosen = ServeSettings(port=self.port, drain_ms=0, **settings)
         self.members = Members(self._find, KEY)
-        self._server = build_server(Front(chosen, self.members), chosen, loop="auto")
+        self._server = build_server(Front(chosen, self.members), chosen, loop="auto", is_front=True)
         self._thread = threading.Thread(target=self._server.run, args=([bound],), daemon=True)
         self._thread.start()
         eventually(lambda: self._server.started, "the front")

@@ -98,7 +98,7 @@ def running_site(setting: ReplicasSetting) -> Generator[Site]:
         redeploy = partial(deploy, hosting, setting.replicas, key, setting.drain_s)
         redeploy()
         members = local_members(key)
-        server = build_server(Front(settings, members), settings, loop="auto")
+        server = build_server(Front(settings, members), settings, loop="auto", is_front=True)
         server.limits.upgrades = RateLimit(_SOCKETS_PER_S, _SOCKETS_PER_S)  # all people have one address here
         thread = threading.Thread(target=server.run, args=([bound],), name="front", daemon=True)
         thread.start()

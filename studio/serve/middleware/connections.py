@@ -24,7 +24,7 @@ from studio.mos.store.access import RateLimit, TooMany
 from studio.serve.middleware.addresses import network_of
 from studio.serve.middleware.callers import CALLER, caller_of
 from studio.serve.middleware.rates import FrameCounter
-from studio.serve.middleware.turns import RequestPacer
+from studio.serve.middleware.turns import MAX_RUN_S, RequestPacer
 
 HEAD_S = 10.0  # time limit of a request's head
 SEND_BUFFER_BYTES = 131_072  # of the kernel, per socket: seconds of audio; Linux doubles it
@@ -59,6 +59,7 @@ class ConnectionLimits:
     proxies: Sequence[ipaddress.IPv4Network | ipaddress.IPv6Network] = ()
     frames_per_s: float = 1000.0  # data frames of one socket
     is_speaking: Callable[[], bool] = lambda: False  # whether an utterance is spoken, beside which requests are paced
+    max_run_s: float = MAX_RUN_S  # for so long a request delays the next one
     upgrades: RateLimit = field(default_factory=lambda: RateLimit(burst=100, per_second=20))  # sockets of one address
     connections: "set[Connection]" = field(default_factory=set)
     _counts: Counter[str] = field(default_factory=Counter)
@@ -323,7 +324,7 @@ class ConnectionMiddleware:
 
     def __init__(self, app: ASGIApp, limits: ConnectionLimits) -> None:
         self._app, self._limits = app, limits
-        self._pacer, self._health_pacer = RequestPacer(), RequestPacer()
+        self._pacer, self._health_pacer = RequestPacer(limits.max_run_s), RequestPacer(limits.max_run_s)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         connection = connection_of(scope)

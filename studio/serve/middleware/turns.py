@@ -62,9 +62,13 @@ class RequestPacer:
 
     Beside speech, each starts after a rest that is proportional to the run of the one before it. The rest leaves the
     event loop and the interpreter's lock to speech, whatever a request costs on this machine.
+
+    Args:
+        max_run_s: a request that has run for so long delays no other. With 0 only their starts are apart.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, max_run_s: float = MAX_RUN_S) -> None:
+        self._max_run_s = max_run_s
         self._turns = Turns()
         self._last: _Run | None = None
 
@@ -74,7 +78,7 @@ class RequestPacer:
         loop = asyncio.get_running_loop()
         async with self._turns.turn(address):
             if self._last is not None:
-                await _wait_for(self._last)
+                await _wait_for(self._last, self._max_run_s)
                 await _rest(self._last, SHARE if is_speaking() else 0.0)
             self._last = run = _Run(loop.time())
         try:
@@ -84,9 +88,9 @@ class RequestPacer:
             run.has_ended.set()
 
 
-async def _wait_for(run: _Run) -> None:
+async def _wait_for(run: _Run, max_s: float) -> None:
     with suppress(TimeoutError):
-        async with asyncio.timeout_at(run.began_s + MAX_RUN_S):
+        async with asyncio.timeout_at(run.began_s + max_s):
             await run.has_ended.wait()
 
 

@@ -76,8 +76,8 @@ def test_requests_rest_in_proportion_to_their_run() -> None:
 def test_a_request_that_passes_waits_for_few_of_many() -> None:
     """64 requests that arrive at once take turns of the event loop, with and without speech."""
 
-    async def main(is_speaking: bool) -> list[str]:
-        pacer, order = RequestPacer(), list[str]()
+    async def main(is_speaking: bool, max_run_s: float) -> list[str]:
+        pacer, order = RequestPacer(max_run_s), list[str]()
 
         async def ask() -> None:
             async with pacer.run("a", lambda: is_speaking):
@@ -90,6 +90,24 @@ def test_a_request_that_passes_waits_for_few_of_many() -> None:
         await asyncio.gather(*(ask() for _ in range(64)), passing())
         return order
 
-    for is_speaking in (False, True):
-        order = asyncio.run(main(is_speaking))
+    for is_speaking, max_run_s in ((False, MAX_RUN_S), (True, MAX_RUN_S), (False, 0.0)):
+        order = asyncio.run(main(is_speaking, max_run_s))
         assert order.count("request") == 64 and order.index("passes") <= 4, order[:8]
+
+
+def test_at_a_front_no_request_waits_for_the_end_of_another() -> None:
+    async def main() -> None:
+        pacer, go_on, loop = RequestPacer(0.0), asyncio.Event(), asyncio.get_running_loop()
+        began_s: list[float] = []
+
+        async def ask() -> None:
+            async with pacer.run("a", lambda: False):
+                began_s.append(loop.time())
+                if len(began_s) == 8:
+                    go_on.set()
+                await go_on.wait()
+
+        await asyncio.gather(*(ask() for _ in range(8)))
+        assert min(after - before for before, after in pairwise(began_s)) < MAX_RUN_S / 4
+
+    asyncio.run(main())
