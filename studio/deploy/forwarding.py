@@ -13,6 +13,7 @@ from yarl import URL
 from studio.deploy.client_socket import ClientSocket
 from studio.deploy.frames import Refused, ReplicaSocket
 from studio.deploy.members import KEY_HEADER, Member
+from studio.serve.adapters.speech import NO_QUEUE
 from studio.serve.middleware.bodies import BODY_S
 from studio.serve.middleware.connections import close_socket
 
@@ -21,7 +22,7 @@ _OF_ONE_HOP = frozenset(
     b"connection keep-alive proxy-authenticate proxy-authorization proxy-connection te trailer transfer-encoding "
     b"upgrade".split()
 )
-_REPLACED = frozenset(b"forwarded x-forwarded-for x-forwarded-proto x-studio-key".split())
+_REPLACED = frozenset(b"forwarded x-forwarded-for x-forwarded-proto x-studio-key x-studio-no-queue".split())
 _NO_AUTO_HEADERS = ("User-Agent", "Accept", "Accept-Encoding", "Content-Type")
 LOST = JSONResponse(
     {"code": "replica_lost", "message": "the replica that answered has ended; try again"}, 502, {"Retry-After": "1"}
@@ -108,9 +109,16 @@ class Body:
 
 
 async def forward(
-    scope: Scope, receive: Receive, send: Send, members: Iterable[Member], session: aiohttp.ClientSession, key: str
+    scope: Scope,
+    receive: Receive,
+    send: Send,
+    members: Iterable[tuple[Member, bool]],
+    session: aiohttp.ClientSession,
+    key: str,
 ) -> None:
     """Answer a request by the first replica that can; one that says 503 is followed by the next.
+
+    ``members`` come with whether an utterance may wait in their queue.
 
     A request that changes something is not sent again once a replica may have read it.
     """
@@ -119,10 +127,10 @@ async def forward(
         async with asyncio.timeout(BODY_S):
             await body.begin()
         refusal: Response = NOBODY
-        for member in members:
+        for member, may_wait in members:
             if not body.can_be_sent:
                 break
-            answering = asyncio.create_task(_answer(scope, send, member, body, headers, session))
+            answering = asyncio.create_task(_answer(scope, send, member, may_wait, body, headers, session))
             leaving = asyncio.create_task(body.until_gone())
             try:
                 await asyncio.wait((answering, leaving), return_when=asyncio.FIRST_COMPLETED)
@@ -146,7 +154,13 @@ async def forward(
 
 
 async def _answer(
-    scope: Scope, send: Send, member: Member, body: Body, headers: "CIMultiDict[str]", session: aiohttp.ClientSession
+    scope: Scope,
+    send: Send,
+    member: Member,
+    may_wait: bool,
+    body: Body,
+    headers: "CIMultiDict[str]",
+    session: aiohttp.ClientSession,
 ) -> Response | None:
     """Pass a replica's answer on. Its refusal, or why there is none, before anything was passed on."""
     is_begun = False
@@ -154,13 +168,13 @@ async def _answer(
         async with session.request(
             scope["method"],
             address(scope, member),
-            headers=headers,
+            headers=headers if may_wait else CIMultiDict(headers, **{NO_QUEUE: "1"}),
             data=body.data(),
             allow_redirects=False,
             skip_auto_headers=_NO_AUTO_HEADERS,
         ) as response:
             fields = [(name, value) for name, value in response.raw_headers if name.lower() not in _OF_ONE_HOP]
-            if response.status == 503:
+            if response.status == 503 or (response.status == 429 and not may_wait):  # 429 as Cartesia and Deepgram say
                 content = await response.read()
                 refusal = Response(content, 503)
                 refusal.raw_headers = [(name.lower(), value) for name, value in fields]

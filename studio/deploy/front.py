@@ -120,7 +120,7 @@ class Front:
         elif path == LOAD_PATH:
             await refuse(websocket, 404)  # for fronts alone
         elif path != _SPEAK:
-            await tunnel(websocket, self._roomy(), self._members.key)
+            await tunnel(websocket, (one for one, _ in self._roomy()), self._members.key)
         else:
             relay = SpeakRelay(websocket, self._members)
             self._relays.add(relay)
@@ -129,22 +129,23 @@ class Front:
             finally:
                 self._relays.discard(relay)
 
-    def _order(self, scope: Scope, path: str) -> Iterable[Member]:
-        """The replicas to ask, one after the other."""
+    def _order(self, scope: Scope, path: str) -> Iterable[tuple[Member, bool]]:
+        """The replicas to ask, one after the other, and whether an utterance may wait there."""
         if path.startswith(FOREIGN_PATHS) and not path.startswith("/gradio_api/"):
             return self._roomy()
         if RATER_PATHS.fullmatch(path) or path.startswith("/traces/"):
-            return self._members.shuffled()
-        return self._members.by_address(network_of(scope["client"][0] if scope["client"] else ""))
+            found = self._members.shuffled()
+        else:
+            found = self._members.by_address(network_of(scope["client"][0] if scope["client"] else ""))
+        return ((one, True) for one in found)
 
-    def _roomy(self) -> Iterator[Member]:
-        """Those with room; without any, the one with the shortest queue."""
-        tried = None
-        for tried in self._members.with_room():
-            yield tried
+    def _roomy(self) -> Iterator[tuple[Member, bool]]:
+        """Those with room, where nothing waits; then the one with the shortest queue."""
+        for one in self._members.with_room():
+            yield one, False
         last = self._members.shortest_queue()
-        if last is not None and last is not tried:
-            yield last
+        if last is not None:
+            yield last, True
 
     def _health(self) -> Response:
         replicas = [_state(one) for one in sorted(self._members.by_name.values(), key=lambda one: one.name)]

@@ -5,6 +5,7 @@ import json
 import socket
 import urllib.error
 import urllib.request
+from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import numpy as np
@@ -302,3 +303,37 @@ def eventually_one_closed(*talks: Talk) -> ConnectionClosed:
                 continue
             except ConnectionClosed as closed:
                 return closed
+
+
+@pytest.mark.parametrize(
+    ("path", "asked"),
+    [
+        ("v1/audio/speech", {"input": "good day", "model": "tts-1", "voice": "low"}),
+        ("tts/bytes", {"transcript": "good day", "model_id": "tone", "voice": "low"}),
+    ],
+)
+def test_a_request_waits_in_no_queue_while_another_replica_has_a_slot(
+    front: Fronting, monkeypatch: pytest.MonkeyPatch, path: str, asked: dict[str, str]
+) -> None:
+    """A replica may be filled after its report, as by another front."""
+    fronted = front(count=2, places=1, script=SLOW)
+    with fronted.talk(close_timeout=0.1) as talk:
+        talk.open()
+        talk.say("text", text=LONG)
+        (full,) = [name for name, count in fronted.speaking().items() if count]
+        found = sorted(fronted.members.by_name.values(), key=lambda one: one.name != full)
+        monkeypatch.setattr(fronted.members, "with_room", lambda: iter(found))
+        assert httpx.post(f"{fronted.url}/{path}", json=asked, timeout=20.0).status_code == 200
+        assert len(fronted.replicas[full].engine.opened) == 1
+
+
+def test_a_request_waits_in_a_queue_where_all_replicas_are_full(front: Fronting) -> None:
+    fronted = front(count=1, places=1, script=SLOW)
+    engine = fronted.replicas["r0"].engine
+    asked = {"input": "good day", "model": "tts-1", "voice": "low", "response_format": "pcm"}
+    with fronted.talk() as talk, ThreadPoolExecutor(1) as thread:
+        talk.open()
+        answer = thread.submit(httpx.post, f"{fronted.url}/v1/audio/speech", json=asked, timeout=60.0)
+        eventually(lambda: engine.waiting, "the request in the queue")
+        talk.say("cancel")
+        assert answer.result().status_code == 200

@@ -28,6 +28,7 @@ from studio.serve.settings import ServeSettings
 from studio.serve.trace_store import TraceStore
 
 MAX_INPUT_CHARS = 4096
+NO_QUEUE = "X-Studio-No-Queue"  # header of a front's request: busy where no slot is free, another replica may have one
 SPEECH = "speech"  # attribute of the app's state: its ``SpeechRequests``
 _FEW = 8  # part of the requests that an address may have in a full server
 RETRY_S = 1  # when a client that found the server full may try again
@@ -205,7 +206,7 @@ class SpeechRequests:
         self._check_room(address)
         if not text.strip():
             raise BadText("the text holds nothing to speak", "give some text")
-        message = wire.Open(utterance=0, voice=voice, markup=markup)
+        message = wire.Open(utterance=0, voice=voice, markup=markup, wait=NO_QUEUE not in request.headers)
         self._opening[address] += 1
         try:
             origin: Any = {"client": address, "via": read_via(request.headers.get(HEADER, ""))}
