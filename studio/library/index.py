@@ -22,6 +22,7 @@ from studio.core.errors import BadOption, Unavailable
 from studio.library.entries import EntryNote, LibraryEntry
 
 SCHEMA = 2  # a file of another version is rebuilt (1 may be incomplete)
+_AFTER_DIGITS = "g"  # follows every hexadecimal digit
 BUSY_MS = 5_000  # for another process; a request is answered within 10 s
 
 
@@ -146,9 +147,14 @@ class Index:
     def find_by_prefix(self, start: str, limit: int = 2) -> list[LibraryEntry]:
         """Entries whose SHA-256 begins with ``start``, at most ``limit``."""
         with self._session() as session:
-            rows = session.exec(
-                select(IndexedEntry).where(col(IndexedEntry.sha256).startswith(start)).limit(limit)
-            ).all()
+            name = col(IndexedEntry.sha256)  # a range, since LIKE reads the whole table
+            rows = session.exec(select(IndexedEntry).where(name >= start, name < start + _AFTER_DIGITS).limit(limit))
+            return _entries(session, rows.all())
+
+    def find_all(self, names: Sequence[str]) -> list[LibraryEntry]:
+        """The entries that there are of these SHA-256, in any order."""
+        with self._session() as session:
+            rows = session.exec(select(IndexedEntry).where(col(IndexedEntry.sha256).in_(names))).all()
             return _entries(session, rows)
 
     def tags(self) -> list[tuple[str, int]]:

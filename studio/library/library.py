@@ -9,9 +9,10 @@ import json
 import logging
 import re
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 
 from sqlalchemy.exc import DatabaseError
@@ -35,6 +36,7 @@ MAX_NOTE_BYTES = 1 << 20
 _NAME = re.compile(r"[0-9a-f]{6,64}")
 _FILE = re.compile(r"([0-9a-f]{64})\.(trace|wav)")
 _BATCH = 100
+_MEASURED = 4096  # sounds whose rate and length are kept
 log = logging.getLogger("studio.library")
 
 Progress = Callable[[int, int], None]
@@ -60,6 +62,7 @@ class Library:
     def __init__(self, root: Path) -> None:
         self.root = data_folder(root)
         self._lock = threading.Lock()
+        self._measured = lru_cache(_MEASURED)(self._measure)  # by content, so that it does not change
         self.annotations = Annotations(self.root, self._has_utterance)
         self.assignments = Assignments(self.root)
         self._index = Index(self.root / "index.sqlite")
@@ -131,6 +134,10 @@ class Library:
             what = "no utterance" if not entries else "more than one utterance"
             raise BadOption(f"{what} begins with {name}", "studio library find lists them")
         return entries[0]
+
+    def entries(self, names: Sequence[str]) -> dict[str, LibraryEntry]:
+        """The entries that there are of these SHA-256, by it; one query for all, at most a thousand."""
+        return {one.sha256: one for one in self._index.find_all(names)}
 
     def path(self, entry: LibraryEntry) -> Path:
         """Path of an entry's file."""
@@ -315,12 +322,15 @@ class Library:
         return entry
 
     def _annotated_sound(self, entry: LibraryEntry, annotator: str) -> AnnotatedSound:
-        """The sound that an edit belongs to; only an annotator's first edit opens the file."""
+        """The sound that an edit belongs to; only the first edit of a sound opens the file."""
         known = self.annotations.by(entry.sha256, annotator)
         if known is not None:
             return AnnotatedSound(entry.sha256, known.rate_hz, known.samples)
-        pcm, rate_hz = read_sound(self.read(entry), MAX_BYTES["audio.wav"])
-        return AnnotatedSound(entry.sha256, rate_hz, len(pcm))
+        return self._measured(entry.sha256)
+
+    def _measure(self, sha256: str) -> AnnotatedSound:
+        pcm, rate_hz = read_sound(self.read(self.entry(sha256)), MAX_BYTES["audio.wav"])
+        return AnnotatedSound(sha256, rate_hz, len(pcm))
 
     def _has_utterance(self, sha256: str) -> bool:
         return any(self._sound(sha256, ending).exists() for ending in ("trace", "wav"))

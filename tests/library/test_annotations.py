@@ -7,6 +7,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from inspection.spoken import RATE_HZ, pcm
@@ -63,6 +64,17 @@ def journal(library: Library) -> Path:
 def again(library: Library) -> Library:
     """The library as another process sees it."""
     return Library(library.root)
+
+
+def test_refused_edits_read_the_sound_once(library: Library, entry: LibraryEntry, monkeypatch: Any) -> None:
+    reads: list[str] = []
+    read = library.read
+    monkeypatch.setattr(library, "read", lambda one: reads.append(one.sha256) or read(one))
+    for number in range(3):
+        with pytest.raises(AnnotationConflict):
+            library.annotate(entry, "me", edit(f"e{number}", put("m1")))  # there is no such layer
+        assert library.document(entry, "me").samples == SAMPLES
+    assert reads == [entry.sha256]
 
 
 def test_edit_is_durable_and_visible_to_others(library: Library, entry: LibraryEntry) -> None:

@@ -12,10 +12,12 @@ import zipfile
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from inspection.spoken import RATE_HZ, pcm, story
+from sqlalchemy import event
 from typer.testing import CliRunner
 
 from studio.annotation.edits import AnnotationEdit, PutLayer
@@ -119,6 +121,22 @@ def test_names_are_digits_and_stay_in_the_folder(library: Library) -> None:
     library.remove(library.entry(entry.name))
     assert library.find(Query()) == ([], 0)
     assert not list(library.root.glob("*/*/*"))
+
+
+def test_names_are_found_by_the_primary_key(library: Library) -> None:
+    """Not by a look at every row: an assignment has up to a thousand names."""
+    kept = [library.add(said(number)) for number in range(1, 4)]
+    queries: list[tuple[str, Any]] = []
+    engine = library._index._engine
+    event.listen(engine, "before_cursor_execute", lambda *given: queries.append(given[2:4]))
+    assert library.entry(kept[0].sha256[:6]) == library.entry(kept[0].sha256) == kept[0]
+    entries = library.entries([one.sha256 for one in kept[1:]] + ["0" * 64])
+    assert entries == {one.sha256: one for one in kept[1:]}
+    assert len(queries) == 6, "of entries and of their tags"
+    with engine.connect() as connection:
+        for query, values in [*queries]:
+            plan = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {query}", values).all()
+            assert plan and not [step for *_, step in plan if step.startswith("SCAN")], query
 
 
 @pytest.mark.parametrize("harm", ["gone", "damaged", "another schema"])

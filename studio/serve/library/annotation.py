@@ -313,12 +313,12 @@ def _progress(library: Library, assignment: Assignment, auth: TokenAuth) -> dict
 def _overview(library: Library, assignment: Assignment, annotator: str) -> dict[str, Any]:
     """The task and the utterances of an annotator, with their progress."""
     utterances: list[dict[str, Any]] = []
+    entries = library.entries(assignment.utterances)
     for sha256 in assignment.utterances:
         document = _document_of(library, sha256, annotator)
         done = {"marks": document.marks if document else 0, "is_done": document is not None and document.is_done}
-        try:
-            entry = library.entry(sha256)
-        except BadOption:
+        entry = entries.get(sha256)
+        if entry is None:
             utterances.append({"text": "", "title": "", "duration_ms": 0.0, "is_gone": True, **done})
             continue
         title = "" if assignment.is_blind else entry.note.title  # titles often name the system
