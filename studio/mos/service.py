@@ -21,6 +21,7 @@ from studio.core.errors import BadFile
 from studio.core.folders import data_folder
 from studio.mos.analysis.stopping_rule import InterimLooks
 from studio.mos.analysis.usable import replaced_raters
+from studio.mos.campaign.config import campaign_config
 from studio.mos.campaign.names import check_name
 from studio.mos.campaign.voices import system_titles
 from studio.mos.kinds.registry import kind_of
@@ -62,14 +63,13 @@ class ListeningTests:
         """Public information about a link's campaign. Raises BadOption, Forbidden."""
         with self.store.read() as session:
             row, role = self._linked(session, campaign, key)
-            run = self.run_of(session, row)
-        config = run.config
+        config = campaign_config(row)  # not ``run_of``, which reads all stimuli of a campaign that is not open
         return {
             "title": config.texts.title,
             "language": config.texts.language,
             "open": row.state == "open" or role == "preview",
             "preview": role == "preview",
-            "standing": run.kind.is_standing,
+            "standing": kind_of(row.kind).is_standing,
         }
 
     def join(self, campaign: str, key: str, who: str, panel: dict[str, str], device: dict[str, Any]) -> dict[str, Any]:

@@ -90,6 +90,17 @@ def test_visitor_learns_no_campaign(tests_served: ServedTests) -> None:
             assert "secret" not in answer.text.replace(link["campaign"], "")
 
 
+def test_link_of_a_closed_campaign_is_answered_without_its_stimuli(
+    tests_served: ServedTests, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are read once for an open campaign, and would be for each such call."""
+    before = tests_served.http.get("greet", params=tests_served.link()).json()
+    tests_served.world.set_state("closed")
+    tests_served.world.listening.clear_campaign_cache()
+    monkeypatch.setattr("studio.mos.service.load_campaign", None)
+    assert tests_served.http.get("greet", params=tests_served.link()).json() == {**before, "open": False}
+
+
 def test_forged_tokens_are_limited_by_address_and_valid_ones_are_not(tests_served: ServedTests) -> None:
     forged = {"campaign": "first", "key": "forged"}
     statuses = [tests_served.http.get("greet", params=forged).status_code for _ in range(12)]
