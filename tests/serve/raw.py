@@ -22,8 +22,12 @@ def frame(opcode: int, payload: bytes = b"") -> bytes:
 class Raw:
     """A raw connection."""
 
-    def __init__(self, server: Served) -> None:
-        self.socket = socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE_S)
+    def __init__(self, server: Served, receive_bytes: int | None = None) -> None:
+        self.socket = socket.socket()
+        self.socket.settimeout(PATIENCE_S)
+        if receive_bytes is not None:  # a window that was offered is not taken back, so before the connection
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
+        self.socket.connect(("127.0.0.1", server.port))
 
     def send(self, data: bytes) -> None:
         self.socket.sendall(data)

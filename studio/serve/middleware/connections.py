@@ -214,19 +214,18 @@ class Connection(asyncio.Protocol):
         self._protocol.pause_writing()
         if self.tap is not None:
             self.tap.on_writable(False)
-        self._unsent_bytes = self.transport.get_write_buffer_size()
         if self._counter is None:
-            self._active_s = self.loop.time()
-            self._stall_timer.start(STALL_S)
+            self._watch_unsent()
+        else:
+            self._unsent_bytes = self.transport.get_write_buffer_size()
 
     def resume_writing(self) -> None:
         self._protocol.resume_writing()
         if self.tap is not None:
             self.tap.on_writable(True)
-        if self._counter is None:
+        self._active_s = self.loop.time()
+        if self._counter is None and not self.transport.is_closing():
             self._stall_timer.stop()
-        else:
-            self._active_s = self.loop.time()
 
     # --- called by the middleware --------------------------------------------------------------------
 
@@ -237,7 +236,7 @@ class Connection(asyncio.Protocol):
         self._head_timer.stop()
 
     def end(self, *, is_socket: bool) -> None:
-        """A request has ended; uvicorn closes a connection without another one before ``HEAD_S``."""
+        """A request has ended; uvicorn closes a connection without another one before ``HEAD_S``, once all is read."""
         self._running -= 1
         if is_socket:
             self._stall_timer.stop()
@@ -289,6 +288,11 @@ class Connection(asyncio.Protocol):
     def _on_head_timeout(self) -> None:
         if not self.transport.is_closing():
             self._refuse("408 Request Timeout")
+        self._watch_unsent()  # a closing connection stays until the client has read what is left
+
+    def _watch_unsent(self) -> None:
+        self._unsent_bytes, self._active_s = self.transport.get_write_buffer_size(), self.loop.time()
+        self._stall_timer.start(STALL_S)
 
     def _on_stall_timeout(self) -> None:
         """Abort where the client has read nothing since the timer started and, on a socket, sent nothing."""

@@ -1,4 +1,4 @@
-"""Clients that leave: their waiting requests do not run, and nothing of them is kept."""
+"""Clients that leave or stop reading: their waiting requests do not run, and nothing of them is kept."""
 
 import asyncio
 import gc
@@ -10,12 +10,14 @@ from contextlib import suppress
 import httpx
 import pytest
 from serve.raw import PING, TEXT, UPGRADE, Raw, frame
-from serve.serving import PATIENCE_S, Serving, eventually
+from serve.serving import PATIENCE_S, Served, Serving, eventually
 from starlette.types import Receive, Scope, Send
 
 from studio.serve.middleware import connections, turns
 from studio.serve.middleware.callers import CALLER, LateCaller
 from studio.ui.gradio_middleware import PAGE_BURST, PageLimits
+
+HIGH_WATER_BYTES, LOW_WATER_BYTES = 65_536, 16_384  # of asyncio: above it writing is paused; below, resumed
 
 
 def test_waiting_requests_of_clients_that_have_left_do_not_run(
@@ -105,3 +107,43 @@ def test_reset_connections_are_not_kept_in_memory(serving: Serving) -> None:
         raw.socket.close()
     eventually(lambda: not server.connections, "the end of the connections")
     eventually(lambda: not _count_connections(), "the memory of the connections")
+
+
+def narrow(served: Served) -> tuple[Raw, asyncio.Transport]:
+    """A connection for which the kernel stores a few KB only; its transport."""
+    raw = Raw(served, receive_bytes=8192)
+    eventually(lambda: served.connections, "the connection")
+    [transport] = served.connections
+    transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 8192)
+    return raw, transport
+
+
+@pytest.mark.parametrize("headers", ["", "Connection: close\r\n"])
+def test_small_response_that_is_not_read_is_aborted(
+    serving: Serving, monkeypatch: pytest.MonkeyPatch, headers: str
+) -> None:
+    monkeypatch.setattr(connections, "HEAD_S", 1.0)
+    monkeypatch.setattr(connections, "STALL_S", 1.0)
+    served = serving()
+    served.app.get("/text")(lambda: "x" * 60_000)
+    raw, transport = narrow(served)
+    raw.get("/text", headers)
+    eventually(transport.get_write_buffer_size, "a rest that the kernel has not taken")
+    assert transport.get_write_buffer_size() < HIGH_WATER_BYTES
+    eventually(lambda: not served.connections, "the end of the connection")
+    raw.socket.close()
+
+
+def test_last_part_of_a_response_that_is_not_read_is_aborted(serving: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "HEAD_S", 1000.0)
+    monkeypatch.setattr(connections, "STALL_S", 2.0)
+    served = serving()
+    served.app.get("/text")(lambda: "x" * 200_000)
+    raw, transport = narrow(served)
+    raw.get("/text", "Connection: close\r\n")
+    eventually(lambda: transport.get_write_buffer_size() > HIGH_WATER_BYTES, "a pause")
+    while transport.get_write_buffer_size() > LOW_WATER_BYTES:
+        assert raw.socket.recv(1024), "cut off"
+    assert transport.get_write_buffer_size(), "all was sent"
+    eventually(lambda: not served.connections, "the end of the connection")
+    raw.socket.close()
