@@ -20,7 +20,7 @@ from studio.serve.live import backpressure, opening, stream
 from studio.serve.live import protocol as wire
 from studio.serve.live.stream import OUTBOX, UtteranceStream
 from studio.serve.middleware import connections
-from studio.serve.middleware.connections import SEND_BUFFER_BYTES, Connection
+from studio.serve.middleware.connections import SEND_BUFFER_BYTES
 
 pytestmark = pytest.mark.slow
 
@@ -187,23 +187,17 @@ def test_stopped_player_behind_a_full_socket_is_not_recorded(serving: Serving, s
         assert reports == []
 
 
-def test_closed_connection_is_not_aborted_again(serving: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lost_connection_is_not_aborted(serving: Serving) -> None:
     """If its buffer was full on closing and was emptied since, asyncio's transport cannot abort."""
-    left: list[bool] = []
-    really_abort = Connection.abort
-
-    def abort(self: Connection) -> None:
-        aborted: list[bool] = []
-        self.transport = SimpleNamespace(abort=lambda: aborted.append(True))  # type: ignore[assignment]
-        really_abort(self)
-        left.append(not aborted)
-
-    monkeypatch.setattr(connections, "LINGER_S", 0.1)
-    monkeypatch.setattr(Connection, "abort", abort)
-    with serving().talk() as talk:
+    served, aborted = serving(), list[bool]()
+    there = served._server.limits.connections
+    with served.talk() as talk:
         talk.open()
-    eventually(lambda: left, "what comes after the last answer")
-    assert left == [True]
+        [connection] = there
+    eventually(lambda: not there, "the end of the connection")
+    connection.transport = SimpleNamespace(abort=lambda: aborted.append(True))  # type: ignore[assignment]
+    connection.abort()
+    assert aborted == []
 
 
 # --- opening -------------------------------------------------------------------------------------
