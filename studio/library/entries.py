@@ -1,20 +1,28 @@
 """Entries of the library: data read from a stored trace or recording, and people's notes."""
 
+import hashlib
+import logging
 import re
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
 from studio.annotation.edits import first_problem
 from studio.core.checks import to_printable
-from studio.core.errors import BadFile, BadOption
+from studio.core.errors import BadFile, BadOption, Unavailable
+from studio.core.files import read_bounded
 from studio.core.traces.trace import Trace, sent_text
+from studio.core.traces.trace_reader import MAX_BYTES
 
+MAX_FILE_BYTES = sum(MAX_BYTES.values())
 MAX_TITLE_CHARS = 200
 MAX_TAGS, MAX_TAG_CHARS = 32, 60
+log = logging.getLogger("studio.library")
+T = TypeVar("T")
 _TAG = re.compile(r"[^\s,]+(?: [^\s,]+)*")
 
 
@@ -131,6 +139,26 @@ def make_entry(sha256: str, trace: Trace, size_bytes: int, note: EntryNote) -> L
         size_bytes=size_bytes,
         note=note,
     )
+
+
+def read_stored(path: Path, sha256: str) -> bytes:
+    """The bytes of an entry's file. Raises BadFile where it is missing or damaged, Unavailable on I/O errors."""
+    try:
+        data = read_bounded(path, MAX_FILE_BYTES)
+    except FileNotFoundError as error:
+        raise BadFile("the file of this utterance is missing", "restore it from a backup") from error
+    except OSError as error:
+        log.error("%s cannot be read: %s", path, error.strerror)
+        raise Unavailable(f"the utterance cannot be read: {error.strerror}", "try again") from error
+    if hashlib.sha256(data).hexdigest() != sha256:
+        log.error("%s is damaged", path)
+        raise BadFile("the file of this utterance is damaged", "restore it from a backup; its name is its SHA-256")
+    return data
+
+
+def load_stored(path: Path, sha256: str, load: Callable[..., T], *arguments: Any) -> T:
+    """``load`` of the bytes of an entry's file; raises as ``read_stored`` does."""
+    return load(read_stored(path, sha256), *arguments)
 
 
 def now_s() -> float:

@@ -12,8 +12,9 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
+from typing import Any, TypeVar
 
 from sqlalchemy.exc import DatabaseError
 
@@ -28,16 +29,25 @@ from studio.core.traces.trace_reader import MAX_BYTES
 from studio.inspection.opening import UnpackLimits, open_bytes, read_sound
 from studio.library.annotations import AnnotatedSound, Annotations
 from studio.library.assignments import Assignments
-from studio.library.entries import EntryNote, LibraryEntry, make_entry, now_s, parse_note
+from studio.library.entries import (
+    MAX_FILE_BYTES,
+    EntryNote,
+    LibraryEntry,
+    load_stored,
+    make_entry,
+    now_s,
+    parse_note,
+    read_stored,
+)
 from studio.library.index import Index, Query
 
-MAX_FILE_BYTES = sum(MAX_BYTES.values())
 MAX_NOTE_BYTES = 1 << 20
 _NAME = re.compile(r"[0-9a-f]{6,64}")
 _FILE = re.compile(r"([0-9a-f]{64})\.(trace|wav)")
 _BATCH = 100
 _MEASURED = 4096  # sounds whose rate and length are kept
 log = logging.getLogger("studio.library")
+T = TypeVar("T")
 
 Progress = Callable[[int, int], None]
 _Stamp = tuple[int, int, int]  # inode, size, modification time
@@ -145,18 +155,14 @@ class Library:
 
     def read(self, entry: LibraryEntry) -> bytes:
         """The bytes of an entry's file. Raises BadFile where it is missing or damaged, Unavailable on I/O errors."""
-        path = self.path(entry)
-        try:
-            data = read_bounded(path, MAX_FILE_BYTES)
-        except FileNotFoundError as error:
-            raise BadFile("the file of this utterance is missing", "restore it from a backup") from error
-        except OSError as error:
-            log.error("%s cannot be read: %s", path, error.strerror)
-            raise Unavailable(f"the utterance cannot be read: {error.strerror}", "try again") from error
-        if hashlib.sha256(data).hexdigest() != entry.sha256:
-            log.error("%s is damaged", path)
-            raise BadFile("the file of this utterance is damaged", "restore it from a backup; its name is its SHA-256")
-        return data
+        return read_stored(self.path(entry), entry.sha256)
+
+    def loader(self, entry: LibraryEntry, load: Callable[..., T], *arguments: Any) -> Callable[[], T]:
+        """``load(bytes of the entry's file, *arguments)`` for another process: only the path is pickled.
+
+        ``load``: a function of a module. The call raises as ``read`` does.
+        """
+        return partial(load_stored, self.path(entry), entry.sha256, load, *arguments)
 
     def open(self, entry: LibraryEntry) -> Trace:
         """An entry as a trace. Raises BadFile."""

@@ -62,6 +62,7 @@ VIEWS = WorkerProcess("trace", _import_readers, idle_s=_IDLE_S)
 VOICES = WorkerProcess("voice", idle_s=_IDLE_S)
 T = TypeVar("T")
 LoadTrace = Callable[[], Trace]  # pickled: a ``partial`` of a function of a module
+LoadSound = Callable[[], tuple[np.ndarray, int]]  # as well
 
 
 async def run_while_connected(request: Request, work: Callable[[Callable[[], bool]], T]) -> T:
@@ -110,7 +111,7 @@ class TraceViews:
         """What the page draws of a trace. Raises Busy, and what ``load`` raises."""
         return bundle(await self.compute(request, _view, load))
 
-    async def prosody(self, request: Request, load_sound: Callable[[], tuple[np.ndarray, int]]) -> Response:
+    async def prosody(self, request: Request, load_sound: LoadSound) -> Response:
         """Level and pitch, which the page requests after the picture. Raises Busy, and what ``load_sound`` raises.
 
         Args:
@@ -206,7 +207,7 @@ def _view(load: LoadTrace) -> bytes:
     return pack(with_aligned_words(load()))
 
 
-def _prosody(load_sound: Callable[[], tuple[np.ndarray, int]]) -> bytes:
+def _prosody(load_sound: LoadSound) -> bytes:
     return pack_prosody(*load_sound(), max_s=MAX_PITCH_S)
 
 

@@ -359,7 +359,8 @@ def test_rebuild_keeps_temporarily_unreadable_entries(library: Library, monkeypa
         return real(path, most_bytes)
 
     with monkeypatch.context() as patch:
-        patch.setattr("studio.library.library.read_bounded", fails)
+        for module in ("entries", "library"):
+            patch.setattr(f"studio.library.{module}.read_bounded", fails)
         _, (problem,) = library.rebuild()
         assert "Input/output error" in problem
         assert library.find(Query())[1] == 2 and library.entry(kept.sha256) == kept

@@ -5,7 +5,6 @@ annotator edits only their own document, and no layers. Where the assignment is 
 identifies the system: titles and everything of a trace but its sound and text are left out.
 """
 
-from functools import partial
 from typing import Annotated, Any
 from urllib.parse import unquote
 
@@ -42,7 +41,7 @@ from studio.serve.library.access import (
 )
 from studio.serve.middleware.bodies import FileRoute
 from studio.serve.responses import PRIVATE, private_json, read_body, takes
-from studio.serve.trace_views import MEDIA_TYPE, uploaded_file
+from studio.serve.trace_views import MEDIA_TYPE, LoadSound, LoadTrace, uploaded_file
 
 ASSIGNED = "/annotation"
 PAGE = "annotate"  # the page of a link; the token is behind the #, which browsers do not send
@@ -176,26 +175,26 @@ def annotator_routes(access: LibraryAccess) -> APIRouter:
         caller = auth.annotator(request)
         return private_json(await call(lambda library: _overview(library, *_assignment_of(library, caller))))
 
-    async def content(request: Request, number: int) -> tuple[Assignment, bytes, str]:
-        """The assignment, and an assigned utterance's file and its text."""
-        caller = auth.annotator(request)
-
-        def read(library: Library) -> tuple[Assignment, bytes, str]:
-            assignment, _ = _assignment_of(library, caller)
-            entry = _assigned_entry(library, assignment, number)
-            return assignment, library.read(entry), entry.note.text
-
-        return await call(read)
-
     @routes.get("/view/{number:small}")
     async def view(request: Request, number: int) -> Response:
-        assignment, file, text = await content(request, number)
-        return await views.view(request, partial(open_blinded if assignment.is_blind else open_bytes, file, text))
+        caller = auth.annotator(request)
+
+        def loader(library: Library) -> LoadTrace:
+            assignment, _ = _assignment_of(library, caller)
+            entry = _assigned_entry(library, assignment, number)
+            return library.loader(entry, open_blinded if assignment.is_blind else open_bytes, entry.note.text)
+
+        return await views.view(request, await call(loader))
 
     @routes.get("/prosody/{number:small}")
     async def prosody(request: Request, number: int) -> Response:
-        _, file, _ = await content(request, number)
-        return await views.prosody(request, partial(read_sound, file, MAX_SOUND_BYTES))
+        caller = auth.annotator(request)
+
+        def loader(library: Library) -> LoadSound:
+            entry = _assigned_entry(library, _assignment_of(library, caller)[0], number)
+            return library.loader(entry, read_sound, MAX_SOUND_BYTES)
+
+        return await views.prosody(request, await call(loader))
 
     @routes.get("/marks/{number:small}")
     async def marks(request: Request, number: int) -> Response:

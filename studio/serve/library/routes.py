@@ -24,7 +24,15 @@ from studio.serve.library.annotation import ANNOTATION_FILES, annotation_summary
 from studio.serve.middleware.bodies import FileRoute
 from studio.serve.responses import PRIVATE, private_json, read_body, takes
 from studio.serve.trace_store import TraceStore
-from studio.serve.trace_views import MAX_PITCH_S, MEDIA_TYPE, LoadTrace, Recomputation, TraceViews, uploaded_file
+from studio.serve.trace_views import (
+    MAX_PITCH_S,
+    MEDIA_TYPE,
+    LoadSound,
+    LoadTrace,
+    Recomputation,
+    TraceViews,
+    uploaded_file,
+)
 from studio.serve.traces import LIMITS, MAX_FILE_BYTES, MAX_TEXT_CHARS
 
 BELOW, FILES = "/library", "/files"
@@ -76,8 +84,10 @@ def _read_routes(access: LibraryAccess, recomputation: Recomputation) -> APIRout
 
     @routes.get("/prosody/{name}")
     async def prosody(request: Request, name: str) -> Response:
-        content = await access.call(lambda library: library.read(find_entry(library, name)))
-        return await access.views.prosody(request, partial(read_sound, content, MAX_SOUND_BYTES))
+        def loader(library: Library) -> LoadSound:
+            return library.loader(find_entry(library, name), read_sound, MAX_SOUND_BYTES)
+
+        return await access.views.prosody(request, await access.call(loader))
 
     @routes.get("/attention/{name}")
     async def entry_attention(request: Request, name: str) -> Response:
@@ -235,6 +245,6 @@ def _loaders(refs: Sequence[_UtteranceRef], trace_store: TraceStore, library: Li
 
 
 def _loader(library: Library, name: str) -> LoadTrace:
-    """What opens an entry in another process. Raises BadFile where it is missing or damaged."""
+    """What opens an entry in another process. Raises BadFile where there is none."""
     entry = find_entry(library, name)
-    return partial(open_bytes, library.read(entry), entry.note.text)
+    return library.loader(entry, open_bytes, entry.note.text)

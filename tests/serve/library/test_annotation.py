@@ -320,6 +320,15 @@ def test_import_export_and_agreement(desk: Desk) -> None:
     assert said(bad) == (422, "bad_option")
 
 
+def test_utterances_are_read_in_the_trace_process(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """When it is their turn: requests that wait for it hold no file in memory."""
+    bearer = Bearer(desk, desk.assign("ann")["people"][0]["link"])
+    for module in ("entries", "library"):
+        monkeypatch.setattr(f"studio.library.{module}.read_bounded", None)  # here, not in the process
+    for part in ("view", "prosody"):
+        assert bearer.get(f"{part}/0").status_code == desk.owner(f"{part}/{desk.names[0]}").status_code == 200
+
+
 def test_journals_are_compared_in_the_trace_process(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     name = desk.names[1]
     for who in ("early", "late"):
