@@ -116,6 +116,7 @@ def _step(
 
 
 _MORE_CSS = """
+body > p a, main > p a { color: var(--accent); }
 .vote { display: inline-block; margin-top: 6px; padding: 10px 18px; border-radius: 10px; font-weight: 600;
   background: var(--accent); color: var(--on); text-decoration: none; }
 .vote:focus-visible { outline: 2px solid var(--ink); outline-offset: 2px; }
