@@ -6,13 +6,14 @@ its command (``studio.commands.bench``), every other field is for callers in Pyt
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, dataclass_transform
+from typing import Annotated, Any, dataclass_transform
 
 import typer
 
 from studio.core.folders import VOICES
 
 WHISPER = "whisper"
+FINAL_TEXTS = ("hard", "hard-short")  # texts/*.txt that only final reports use (assets/README.md)
 Voices = Annotated[Path, typer.Option(help="Folder of voices.", envvar="STUDIO_VOICES")]
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
 VoiceName = Annotated[str, typer.Option(help="Voice, as name[:speaker]; the first voice by default.")]
@@ -77,3 +78,13 @@ class Setting(Parameters):
     recogniser: str = WHISPER
     workers: int = 2
     seed: int = 0
+
+
+def result_name(parameters: Any, command: str) -> str:
+    """Name of the figures in bench/results: the command's, or the parameters' own ``result_name``.
+
+    Figures on texts of ``FINAL_TEXTS`` have names of their own: results and cards show the newest file of a name.
+    """
+    name = getattr(parameters, "result_name", command)
+    texts = getattr(parameters, "texts", None)
+    return f"{texts.stem}-{name}" if isinstance(texts, Path) and texts.stem in FINAL_TEXTS else name

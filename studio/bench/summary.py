@@ -10,6 +10,7 @@ from typing import Any
 from studio.bench import durability
 from studio.bench.evaluation import boundaries, families, hour, prompts, quality, seams, vocoder, wer, word_times
 from studio.bench.mos import coverage, design, family, load, margins
+from studio.bench.options import FINAL_TEXTS
 from studio.bench.page import inspect as inspecting
 from studio.bench.page import key_to_ear as page
 from studio.bench.page import live
@@ -30,6 +31,14 @@ TOPICS: dict[str, tuple[str, dict[str, tuple[str, Show]]]] = {
             "families": ("All families side by side", families.show),
             "wer": ("Word error rate", wer.show),
             "quality": ("Predicted MOS", quality.show),
+            **{
+                f"{texts}-{name}": (f"{title}, {texts}.txt", show)
+                for texts in FINAL_TEXTS
+                for name, title, show in (
+                    ("wer", "Word error rate", wer.show),
+                    ("quality", "Predicted MOS", quality.show),
+                )
+            },
             "prompts": ("Speakers given by a recording", prompts.show),
             "long": ("Long paragraphs", wer.show_long),
             "hour": ("One utterance of an hour", hour.show),

@@ -11,6 +11,7 @@ import typer
 from studio.bench import durability, settings
 from studio.bench.evaluation import settings as evaluation
 from studio.bench.mos import settings as mos
+from studio.bench.options import result_name
 from studio.commands.common import Json, Save, show
 from studio.core.errors import BadOption
 from studio.core.terminal import print_line
@@ -39,7 +40,7 @@ def add_measurement(app: typer.Typer, name: str, setting: type[Any], target: str
             raise BadOption("a partial run or a run with a planted fault is not a result", "leave out --save")
         module, _, function = target.partition(":")
         figures = getattr(import_module(f"studio.bench.{module}"), function)(parameters)
-        show(getattr(parameters, "result_name", name), figures, as_json, save)
+        show(result_name(parameters, name), figures, as_json, save)
         for path in parameters.plots(figures) if save and hasattr(parameters, "plots") else ():
             print_line(f"written to {path}", err=True)
         if figures.get("failures"):

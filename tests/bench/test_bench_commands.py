@@ -24,11 +24,12 @@ from studio.bench.evaluation.wer import (
     eval_wer,
 )
 from studio.bench.material import EvaluationRun, code_digest, evaluation_run, speaking_code
-from studio.bench.options import Setting
+from studio.bench.options import FINAL_TEXTS, Setting, result_name
 from studio.bench.speed.latency import LatencySetting, bench_latency
 from studio.bench.summary import summarise
 from studio.core.clips import write_wav
 from studio.core.errors import BadFile, BadOption, BadVoice
+from studio.core.folders import TEXTS
 from studio.core.sound_files import read_mono
 from studio.measure.recognisers.pocketsphinx import WordTime
 from studio.measure.report import plain, write_result
@@ -226,6 +227,15 @@ def test_figures_of_weights_no_longer_shipped_say_so(named, tmp_path, monkeypatc
     summary.summarise(tmp_path, tmp_path / "README.md")
     page = (tmp_path / "speech.md").read_text()
     assert ("The weights of finch have changed since." in page) == ("voice" in named)
+
+
+def test_figures_on_texts_of_final_reports_replace_none_of_the_others():
+    for texts, prefix in (("eval", ""), *((name, f"{name}-") for name in FINAL_TEXTS)):
+        path = TEXTS / f"{texts}.txt"
+        assert path.is_file()
+        for setting, command in ((WerSetting, "wer"), (QualitySetting, "quality")):
+            assert result_name(setting(texts=path), command) == f"{prefix}{command}" in summary.TOPICS["speech"][1]
+        assert result_name(BoundarySetting(texts=path, only_forced=True), "boundaries") == f"{prefix}forced-boundaries"
 
 
 def test_bad_arguments_are_named(given, tmp_path):
