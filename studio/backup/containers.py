@@ -156,6 +156,20 @@ def create_container(target: Path) -> Iterator[Container]:
         part.unlink(missing_ok=True)
 
 
+@contextmanager
+def scratch_folder(target: Path) -> Iterator[Path]:
+    """A folder beside a backup, deleted at the end.
+
+    Unlike ``tempfile.TemporaryDirectory``, its name is known before it exists: a signal at any moment leaves none.
+    """
+    folder = durable.part_of(target)
+    try:
+        folder.mkdir(mode=0o700)
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
 def _check_free(target: Path) -> None:
     """Raises BadOption."""
     if target.is_dir() and target.suffix.lower() != ".zip" and not any(target.iterdir()):

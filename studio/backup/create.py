@@ -10,7 +10,6 @@ The order of copying includes everything acknowledged before:
 
 import os
 import shutil
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -28,9 +27,10 @@ from studio.backup.containers import (
     create_container,
     error_reason,
     is_member_name,
+    scratch_folder,
 )
 from studio.backup.database import counts, named_files, snapshot, sqlite_file, tables_size
-from studio.core.durable import PART, is_part
+from studio.core.durable import is_part
 from studio.core.errors import BadFile, NotStored, bad_file
 from studio.core.files import read_bounded
 from studio.core.folders import real_path
@@ -78,9 +78,8 @@ def create_backup(
             size_of_database = sum(_size(one) for one in (file, file.with_name(f"{file.name}-wal")))
         size = size_of_database + sum(_size(path) for _, path in _files(data, file))
         _check_room(target, size + size_of_database)  # the snapshot is copied into the backup
-        beside_target = {"prefix": f"{target.name}.", "suffix": PART, "dir": target.absolute().parent}
-        with create_container(target) as container, tempfile.TemporaryDirectory(**beside_target) as temporary:
-            backup = _Backup(data, Path(temporary), container, lambda done: progress(done, size))
+        with create_container(target) as container, scratch_folder(target) as temporary:
+            backup = _Backup(data, temporary, container, lambda done: progress(done, size))
             return backup.run(database, file, outside)
     except OSError as error:
         raise NotStored(
