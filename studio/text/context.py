@@ -238,7 +238,10 @@ _CONTEXTS: tuple[tuple[str, ContextReader], ...] = (
         lambda m, at: f"extension {numbers.digits(m[1])}" if re.fullmatch(r"\S*\d{4}", at.before) else None,
     ),
     ("|".join(CODES), lambda m, at: CURRENCIES[CODES[m[0]]][1] if at.before in SCALES | SCALE_LETTERS.keys() else None),
-    (rf"({NUM})([A-Z])", lambda m, at: f"{cardinal(m[1])} {m[2].lower()}" if at.before.rstrip(".") in PLACES else None),
+    (
+        rf"({NUM})([A-Z])",
+        lambda m, at: f"{cardinal(m[1])} {m[2].lower()}" if at.before.rstrip(".").lower() in PLACES else None,
+    ),
     (UNIT, lambda m, at: unit_name(m[0], several=False) if at.before.lower() == "per" else None),
     (r">", lambda m, at: None if not at.before or at.before[-1] in MARKS else "greater than"),
 )

@@ -252,8 +252,9 @@ BOOKS = frozenset(  # with chapter and verse: 3:16
     "Philippians Colossians Thessalonians Timothy Hebrews James Peter Jude Revelation Quran Surah".split()
 )
 TIMED = frozenset("took take takes taking lasted lasts last for within ran runs of".split())  # 1:23:45 is a duration
-PLACES = frozenset(
-    "Apt Apartment Room Gate Flat Seat Row Suite Floor Bus Exit Unit Section Figure Table Part Class".split()
+PLACES = frozenset(  # 12B is no amount after these
+    "apt apartment room gate flat seat row suite floor bus exit unit section figure fig table part class no page house "
+    "block building platform bay lot locker ward door route track chapter question exercise appendix terminal".split()
 )
 DATED = frozenset("on due by until till since before after dated".split())  # 5/8 is a date after these
 DAYS_FOLLOW = frozenset("on by until till next last every this you since each".split())  # Sat and Sun are days
