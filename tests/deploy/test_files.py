@@ -22,6 +22,14 @@ ROOT = Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy"
 BIN = Path(sys.executable).parent
 SERVICE = DEPLOY / "streaming-tts-studio.service"
+# In a process of its own: where Ray is imported, it keeps the authentication of that moment.
+RAYS = """
+import json, sys
+from ray._private.ray_constants import DEFAULT_DASHBOARD_AGENT_LISTEN_PORT as port
+from ray.dashboard.http_server_agent import PUBLIC_EXACT_PATHS as paths
+from studio.commands.cluster import Arguments
+print(json.dumps([port, sorted(paths), [Arguments(**one).device for one in json.loads(sys.argv[1])]]))
+"""
 
 
 def run(*command: str | Path, **variables: str) -> str:
@@ -82,22 +90,19 @@ def test_systemds_settings_are_those_of_the_studio() -> None:
 
 
 def test_kuberay_gets_what_ray_and_the_application_have() -> None:
-    from ray._private.ray_constants import DEFAULT_DASHBOARD_AGENT_LISTEN_PORT as PORT
-    from ray.dashboard.http_server_agent import PUBLIC_EXACT_PATHS
-
-    from studio.commands.cluster import Arguments
-
     (service, _) = yaml.safe_load_all(read("deploy/kuberay.yaml"))
     cluster = service["spec"]["rayClusterConfig"]
     assert f"ray[serve]=={cluster['rayVersion']}" in read("pyproject.toml")
-    for config in (service["spec"]["serveConfigV2"], read("deploy/serve.yaml")):
-        assert Arguments(**yaml.safe_load(config)["applications"][0]["args"]).device == "cuda"
+    configs = (service["spec"]["serveConfigV2"], read("deploy/serve.yaml"))
+    arguments = json.dumps([yaml.safe_load(config)["applications"][0]["args"] for config in configs])
+    port, open_paths, devices = json.loads(run(sys.executable, "-c", RAYS, arguments).splitlines()[-1])
+    assert devices == ["cuda", "cuda"]
     assert cluster["enableInTreeAutoscaling"]  # without it nothing starts more pods
     groups = [cluster["headGroupSpec"], *cluster["workerGroupSpecs"]]
     for container in [one for group in groups for one in group["template"]["spec"]["containers"]]:
         for probe in ("readinessProbe", "livenessProbe"):  # Ray answers there without a token
             asked = container[probe]["httpGet"]
-            assert asked["path"] in PUBLIC_EXACT_PATHS and asked["port"] == PORT
+            assert asked["path"] in open_paths and asked["port"] == port
         keys = {one["valueFrom"]["secretKeyRef"]["key"] for one in container["env"] if "valueFrom" in one}
         assert keys == {*re.findall(r"--from-literal=([\w-]+)=", read("docs/scaling.md"))}
     assert re.search(r"docker build --target cuda .*-t studio:scale", read("docs/scaling.md"))
