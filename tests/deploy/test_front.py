@@ -11,7 +11,7 @@ import httpx
 import numpy as np
 import pytest
 import soundfile
-from deploy.fronting import Fronting
+from deploy.fronting import Fronted, Fronting
 from serve.serving import Talk, eventually
 from tones import Script
 from websockets.exceptions import ConnectionClosed, InvalidStatus
@@ -60,13 +60,19 @@ def test_a_socket_that_stands_at_a_full_replica_speaks_at_another(front: Frontin
         three.until("trace")
 
 
+def speak_on_one(fronted: Fronted, talk: Talk) -> str:
+    """Speak a long text; returns the name of the replica that does."""
+    talk.open()
+    talk.say("text", text=LONG)
+    talk.until("word_start")
+    (name,) = [name for name, count in fronted.speaking().items() if count]
+    return name
+
+
 def test_utterances_of_a_lost_replica_fail_and_the_socket_goes_on(front: Fronting) -> None:
     fronted = front(count=2, places=1, script=SLOW)
     with fronted.talk() as talk:
-        talk.open()
-        talk.say("text", text=LONG)
-        talk.until("word_start")
-        (name,) = [name for name, count in fronted.speaking().items() if count]
+        name = speak_on_one(fronted, talk)
         fronted.replicas.pop(name).die()
         *_, failed, last = talk.until("error")
         assert (failed["type"], failed["code"], last["code"]) == ("failed", "replica_lost", "bad_file")
@@ -251,10 +257,7 @@ def test_utterances_of_a_replica_that_hangs_fail_within_seconds(front: Fronting)
     """Nothing closes the connection where a process hangs or a machine is lost; 30 s passed."""
     fronted = front(count=2, places=1, script=SLOW)
     with fronted.talk() as talk:
-        talk.open()
-        talk.say("text", text=LONG)
-        talk.until("word_start")
-        (name,) = [name for name, count in fronted.speaking().items() if count]
+        name = speak_on_one(fronted, talk)
         with fronted.replicas[name].frozen():
             *_, failed, last = talk.until("error")
             assert (failed["type"], failed["code"], last["code"]) == ("failed", "replica_lost", "bad_file")
