@@ -90,8 +90,10 @@ def test_page_without_a_server(installed: Any, site: Site, proxy: Proxy) -> None
             installed.goto(proxy.url + path)
             installed.get_by_role("heading", name="Das Studio ist nicht erreichbar").wait_for()
         for path in ("rate#abc", "annotate", "api/voices"):  # no page of the app
+            tab = installed.context.new_page()  # its error page may appear after `goto` has failed
             with pytest.raises(Exception, match="ERR_CONNECTION_REFUSED"):
-                installed.goto(proxy.url + path)
+                tab.goto(proxy.url + path)
+            tab.close()
         proxy.start(_free_port())  # the proxy's answer is 502
         installed.goto(f"{proxy.url}?text=hello")
         installed.get_by_role("heading", name="Das Studio ist nicht erreichbar").wait_for()
