@@ -37,7 +37,8 @@ def test_typed_words_light_in_order_and_not_early(visit: Callable[..., LivePage]
     figures = live.figures
     assert figures["text"]["count"] > 0  # the voice was ahead of the typing
     assert figures["text"]["count"] + figures["stalls"]["count"] == len(resumes)
-    assert 0.0 < figures["server_ms"] < figures["first_audio_ms"]
+    server_ms = figures["server_ms"]
+    assert server_ms is None or 1.0 <= server_ms < figures["first_audio_ms"]
 
 
 def test_words_light_later_with_output_latency(visit: Callable[..., LivePage]) -> None:

@@ -75,6 +75,14 @@ test("the first sound is measured from the key that completed the window", () =>
   assert.deepEqual([figures.first_audio_ms, figures.first_audio_cause, figures.from_first_word_ms], [600, "key", 900]);
 });
 
+test("the server's share is unknown where its messages were taken together", () => {
+  const { u } = utterance();
+  Object.assign(u.first, { keyMs: 10, committedMs: 50, packetMs: 50.5, audibleMs: 80 });
+  assert.equal(u.figures().server_ms, null);
+  u.first.packetMs = 58;
+  assert.equal(u.figures().server_ms, 8);
+});
+
 test("after a flush the first sound is measured from the flush", () => {
   const { u } = utterance();
   u.noteSent(100, "one ");

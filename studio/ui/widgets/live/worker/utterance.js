@@ -127,6 +127,7 @@ export class Utterance {
     const f = this.first;
     const credit = this.serverWaits.filter((w) => w.reason === "credit");
     const ready = f.keyMs > 0 && f.audibleMs > 0;
+    const serverMs = f.packetMs - f.committedMs;
     const audioMs = (this.samples * 1000) / this.rateHz;
     let rtf = Number.isNaN(this.slowness) ? null : this.slowness;
     if (this.computeMs !== null && audioMs > 0) rtf = this.computeMs / audioMs;
@@ -134,7 +135,7 @@ export class Utterance {
       id: this.id,
       first_audio_ms: ready ? f.audibleMs - f.keyMs : null,
       first_audio_cause: f.cause,
-      server_ms: ready ? f.packetMs - f.committedMs : null,
+      server_ms: ready && serverMs >= 1 ? serverMs : null, // a busy page takes both messages at once
       from_first_word_ms: f.audibleMs > 0 && f.wordMs > 0 ? f.audibleMs - f.wordMs : null,
       rtf,
       audible_at_ms: f.audibleMs || null,
