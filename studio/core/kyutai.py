@@ -12,7 +12,9 @@ from studio.core.time import TimeBase
 # Names of the files in a voice's folder; a speaker's file is ``speaker-NUMBER.safetensors``, from 0.
 MODEL, CODEC, TEXT, SPEAKER = "kyutai.safetensors", "mimi.safetensors", "tokenizer.model", "speaker-{}.safetensors"
 TIME_BASE = TimeBase(rate_hz=24_000, frame_samples=1920, phase=0)  # of Mimi
+PREFIX_FRAMES = (12, 250)  # least and most of a recording that is a voice: about 1 and 20 seconds
 _LONGEST_DELAY_S, _LONGEST_LOOK_AHEAD, _MOST_STRENGTHS = 10.0, 20, 64
+_STRENGTHS = (1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0)
 _DO = "give the config.json of a Kyutai text-to-speech model"
 
 
@@ -23,12 +25,15 @@ class KyutaiSettings:
     Attributes:
         delay_steps: of the audio behind the text.
         look_ahead_words: between the word that begins and the one in the second text stream; 0 without that stream.
-        strengths: of guidance that the model has learnt, by label.
+        strengths: of guidance: those that the model has learnt, by label; of a prefixed model, those that are offered.
+        is_prefixed: whether a voice is the codes of a recording, which precede the speech. Such a model has no
+            conditions, and guidance runs a second row.
     """
 
     delay_steps: int
     look_ahead_words: int
     strengths: tuple[float, ...]
+    is_prefixed: bool = False
 
     @staticmethod
     def read(values: Mapping[str, Any]) -> "KyutaiSettings":
@@ -43,15 +48,10 @@ class KyutaiSettings:
             raise BadVoice(f"second_stream_ahead is {_shown(look_ahead)}, no number up to {_LONGEST_LOOK_AHEAD}", _DO)
         if values.get("demux_second_stream", False) != bool(look_ahead):
             raise BadVoice("second_stream_ahead and demux_second_stream contradict each other", _DO)
-        try:
-            listed: Any = values["conditioners"]["cfg"]["lut"]["possible_values"]
-            strengths = tuple(map(float, listed))
-        except (KeyError, TypeError, ValueError) as error:
-            raise BadVoice("the configuration lists no strengths of guidance", _DO) from error
-        if not 1 <= len(strengths) <= _MOST_STRENGTHS:
-            raise BadVoice(f"the configuration lists {len(strengths)} strengths of guidance", _DO)
+        is_prefixed = values.get("conditioners") == {}
+        strengths = _STRENGTHS if is_prefixed else _learnt_strengths(values)
         frames_per_s = TIME_BASE.rate_hz / TIME_BASE.frame_samples
-        return KyutaiSettings(int(delay_s * frames_per_s), look_ahead, strengths)
+        return KyutaiSettings(int(delay_s * frames_per_s), look_ahead, strengths, is_prefixed)
 
     def options(self) -> tuple[OptionSpec, ...]:
         """Of a voice of this model."""
@@ -78,7 +78,18 @@ class KyutaiSettings:
         )
 
 
-PUBLISHED = KyutaiSettings(16, 2, (1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0))  # those of kyutai/tts-1.6b-en_fr
+PUBLISHED = KyutaiSettings(16, 2, _STRENGTHS)  # those of kyutai/tts-1.6b-en_fr
+
+
+def _learnt_strengths(values: Mapping[str, Any]) -> tuple[float, ...]:
+    try:
+        listed: Any = values["conditioners"]["cfg"]["lut"]["possible_values"]
+        strengths = tuple(map(float, listed))
+    except (KeyError, TypeError, ValueError) as error:
+        raise BadVoice("the configuration lists no strengths of guidance", _DO) from error
+    if not 1 <= len(strengths) <= _MOST_STRENGTHS:
+        raise BadVoice(f"the configuration lists {len(strengths)} strengths of guidance", _DO)
+    return strengths
 
 
 def _shown(value: Any) -> str:

@@ -30,7 +30,7 @@ def test_settings_are_read() -> None:
         ({"tts_config": 3}, "audio_delay is None"),
         ({"tts_config": {"audio_delay": 1.28, "second_stream_ahead": "2"}}, "second_stream_ahead is '2', no number"),
         ({"tts_config": {"audio_delay": 1.28}}, "contradict each other"),
-        ({"conditioners": {}}, "lists no strengths"),
+        ({"conditioners": {"control": {}}}, "lists no strengths"),
         ({"conditioners": {"cfg": {"lut": {"possible_values": ["strong"]}}}}, "lists no strengths"),
         ({"conditioners": {"cfg": {"lut": {"possible_values": []}}}}, "lists 0 strengths"),
     ],

@@ -178,6 +178,16 @@ def speech(model: LMModel, conditions: dict[str, Any]) -> dict[str, Tensor]:
     return {"frames": frames, "fed": fed, "ends": torch.tensor(result.end_steps), **begun, "sum": sums, "cross": cross}
 
 
+def write_manifest(folder: Path, tiny: dict[str, Any], full: dict[str, Any]) -> None:
+    """The tiny model's configuration, and the parameters of the published one."""
+    (folder / "tiny.json").write_text(json.dumps(tiny, indent=2) + "\n")
+    with torch.device("meta"):
+        state = published(build(full, "meta", torch.bfloat16).state_dict())
+    kinds = {torch.float32: "F32", torch.bfloat16: "BF16"}
+    lines = (f'  {json.dumps(name)}: ["{kinds[one.dtype]}", {list(one.shape)}]' for name, one in sorted(state.items()))
+    (folder / "published.json").write_text("{\n" + ",\n".join(lines) + "\n}\n")
+
+
 def main() -> None:
     torch.manual_seed(11)
     torch.set_num_threads(1)
@@ -189,12 +199,7 @@ def main() -> None:
         save_file({"speaker_wavs": torch.randn(1, 6, 3)}, path)
     save_file(published(model.state_dict()), FOLDER / "tiny.safetensors")
     save_file({name: one.contiguous() for name, one in references(model).items()}, FOLDER / "reference.safetensors")
-    (FOLDER / "tiny.json").write_text(json.dumps(TINY, indent=2) + "\n")
-    with torch.device("meta"):
-        full = published(build(FULL, "meta", torch.bfloat16).state_dict())
-    kinds = {torch.float32: "F32", torch.bfloat16: "BF16"}
-    lines = (f'  {json.dumps(name)}: ["{kinds[one.dtype]}", {list(one.shape)}]' for name, one in sorted(full.items()))
-    (FOLDER / "published.json").write_text("{\n" + ",\n".join(lines) + "\n}\n")
+    write_manifest(FOLDER, TINY, FULL)
 
 
 if __name__ == "__main__":

@@ -119,7 +119,7 @@ def test_a_file_of_another_model_is_refused(tmp_path: Path) -> None:
     ("change", "says"),
     [
         ({"gating": "gelu"}, "gating is 'gelu', and only 'silu' is known"),
-        ({"cross_attention": False}, "cross_attention is False"),
+        ({"cross_attention": False}, "conditioners are others than none"),
         ({"conditioners": {}}, "conditioners are others than speaker_wavs, cfg, control"),
         ({"conditioners": 3}, "cannot be read"),
         ({"dim": "wide"}, "dim cannot be 'wide'"),

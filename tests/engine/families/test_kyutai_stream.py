@@ -1,13 +1,11 @@
 """Kyutai's rules of feeding text, and whole utterances, against Kyutai's own code (``make_kyutai_lm.py``)."""
 
-import json
 from itertools import pairwise
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from engine.families.kyutai_rows import DELAY, OPTIONS, ORACLES, SIZE, SPEECH, TINY, new_row, speak
 from safetensors.torch import load_file
 from torch import Tensor
 
@@ -15,18 +13,14 @@ from studio.core import events as ev
 from studio.core.errors import BadOption
 from studio.core.kyutai import TIME_BASE, KyutaiSettings
 from studio.engine.families.common.rows import RowSetup
-from studio.engine.families.kyutai import runner
-from studio.engine.families.kyutai.config import KyutaiConfig
+from studio.engine.families.kyutai import passages
 from studio.engine.families.kyutai.model import KyutaiLM, load_kyutai_lm
+from studio.engine.families.kyutai.passages import KyutaiSlots
 from studio.engine.families.kyutai.policy import NEW_WORD, PAD, KyutaiInput, KyutaiOutput, KyutaiPolicy, sentence_case
 from studio.engine.families.kyutai.row import KyutaiModel, KyutaiRow
-from studio.engine.families.kyutai.runner import KyutaiModule, KyutaiSlots
+from studio.engine.families.kyutai.runner import KyutaiModule
 
-ORACLE = Path(__file__).parents[2] / "oracles" / "kyutai_lm"
-TINY = KyutaiConfig.read_published(json.loads((ORACLE / "tiny.json").read_text()))
-SPEECH: dict[str, Any] = json.loads((ORACLE / "speech.json").read_text())
-SIZE, DELAY = TINY.text_card + 1, SPEECH["delay_steps"]
-OPTIONS = {"cfg": "1", "padding": 0}
+ORACLE = ORACLES / "kyutai_lm"
 
 
 @pytest.fixture(scope="module")
@@ -43,13 +37,6 @@ def new_policy(**other: int) -> KyutaiPolicy:
     return KyutaiPolicy(SIZE, **{"look_ahead": 2, "longest_pad": SPEECH["longest_pad"], **other})
 
 
-def new_row(spoken: list[list[int]], look_ahead: int = 2, **options: Any) -> KyutaiRow:
-    """A row that reads words "0", "1", ... as these tokens."""
-    model = KyutaiModel(DELAY, TINY.delays[1:], SIZE, look_ahead, (1.0,), longest_pad=SPEECH["longest_pad"])
-    setup = RowSetup((0,), TIME_BASE, 0, OPTIONS | options, 0.0, 1)
-    return KyutaiRow(setup, model, lambda word: spoken[int(word)])
-
-
 @pytest.mark.parametrize("row", [0, 1])
 @pytest.mark.parametrize("is_late", [False, True])
 def test_an_utterance_is_kyutais(
@@ -57,24 +44,11 @@ def test_an_utterance_is_kyutais(
 ) -> None:
     """Words committed at once, or each only when the stream would wait for it."""
     labels = {name: reference[name][[row]] for name in ("cfg", "control")}
-    monkeypatch.setattr(runner, "read_labels", lambda *_: labels)  # one of them has none
+    monkeypatch.setattr(passages, "read_labels", lambda *_: labels)  # one of them has none
     speakers, slots = [(reference["speakers"][[row]], reference["present"][[row]])], KyutaiSlots(net, 2, 5)
     module = KyutaiModule(net, KyutaiSettings(DELAY, 2, (1.0,)), speakers, slots, None)
     spoken = SPEECH["words"][row]
-    words, one = [*map(str, range(len(spoken)))], new_row(spoken)
-    fed, frames, events = list[int](), list[np.ndarray](), list[ev.Event]()
-    while not one.is_finished:
-        while words and not (is_late and one.next_input() is not None):
-            one.commit([words.pop(0)])
-        if not words and (not is_late or one.next_input() is None):
-            one.end()
-        given = one.next_input()
-        assert given is not None
-        (output,) = module.run(slots, [(0,)], [given.inputs])
-        fed.append(given.inputs.word if output.begins else given.inputs.pad)
-        found = one.on_output(output)
-        frames += [*found.frames]
-        events += [*found.before, *found.after]
+    fed, frames, events = speak(module, slots, (0,), new_row(spoken), len(spoken), is_late=is_late)
     expected, end = reference["frames"][row], int(reference["ends"][row])
     begun = [event.sample // TIME_BASE.frame_samples for event in events if isinstance(event, ev.WordStart)]
     assert begun == reference[f"begun_{row}"].tolist()
@@ -82,7 +56,7 @@ def test_an_utterance_is_kyutais(
     assert fed[:end] == reference["fed"][row, :end].tolist()
     assert len(frames) == end + 2, "four steps after the end, two of which the acoustic delay takes"
     assert np.array_equal(np.stack(frames, 1), expected[:, DELAY : DELAY + len(frames)])
-    assert (expected[:, :DELAY] == -1).all() and not words
+    assert (expected[:, :DELAY] == -1).all()
 
 
 def silent(begins: bool, p_word: float = 0.5) -> KyutaiOutput:

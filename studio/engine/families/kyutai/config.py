@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Self
 
 from studio.core.checks import to_printable
 from studio.core.errors import BadOption, BadVoice
+from studio.engine.families.kyutai.policy import PAD
 from studio.engine.families.kyutai.row import FINAL_STEPS
 from studio.engine.nets.loading import NetConfig
 
@@ -19,8 +20,6 @@ _FIXED: dict[str, Any] = {
     "depformer_multi_linear": True,
     "depformer_pos_emb": "none",
     "depformer_weights_per_step": True,
-    "cross_attention": True,
-    "text_card_out": None,
 }
 _CONDITIONS = ("speaker_wavs", "cfg", "control")
 _DO = "give the config.json of a Kyutai text-to-speech model"
@@ -32,7 +31,9 @@ class KyutaiConfig(NetConfig):
 
     Attributes:
         n_q: codebooks fed, ``dep_q`` predicted, of ``card`` codes; ``delays`` of text and codebooks in steps.
-        text_card: text tokens; ``demux_second_stream`` where two of them are fed as one.
+        text_card: text tokens that are fed, ``text_card_out`` predicted; ``demux_second_stream`` where two are fed as
+            one.
+        cross_attention: to speakers, together with the other conditions; a model without it has none.
         depformer_weights_per_step_schedule: which set of weights the depth transformer has for each codebook.
         speaker_width: of a speaker's vectors.
         cfg_values, control_values: number of labels of each condition, as vectors of ``cfg_width``, ``control_width``.
@@ -43,6 +44,7 @@ class KyutaiConfig(NetConfig):
         "hidden_scale": (0.1, 64),
         "max_period": (1, 1e9),
         "depformer_weights_per_step_schedule": (0, 255),
+        "text_card_out": (PAD + 1, 200_000),
     }
     MAX_LIST: ClassVar[int] = 257
     card: int = 2048
@@ -51,6 +53,7 @@ class KyutaiConfig(NetConfig):
     delays: tuple[int, ...] = (0, 0, *[2] * 31)
     dim: int = 2048
     text_card: int = 8000
+    text_card_out: int = 8000
     num_heads: int = 16
     num_layers: int = 16
     hidden_scale: float = 4.125
@@ -63,6 +66,7 @@ class KyutaiConfig(NetConfig):
     depformer_weights_per_step_schedule: tuple[int, ...] = (*range(8), *[8] * 8, *[9] * 8, *[10] * 8)
     depformer_low_rank_embeddings: int = 128
     demux_second_stream: bool = True
+    cross_attention: bool = True
     speaker_width: int = 512
     cfg_values: int = 7
     cfg_width: int = 16
@@ -92,13 +96,16 @@ class KyutaiConfig(NetConfig):
                 raise BadVoice(f"{name} is {found}, and only {expected!r} is known", _DO)
         known = {name: value for name, value in values.items() if name in cls.__dataclass_fields__}
         try:
-            conditions = values["conditioners"]
-            if conditions.keys() != set(_CONDITIONS):
-                raise BadVoice(f"conditioners are others than {', '.join(_CONDITIONS)}", _DO)
-            known |= {"speaker_width": conditions["speaker_wavs"]["tensor"]["dim"]}
-            for name in ("cfg", "control"):
-                table = conditions[name]["lut"]
-                known |= {f"{name}_values": table["n_bins"], f"{name}_width": table["dim"]}
+            if known.get("text_card_out") is None:
+                known["text_card_out"] = values["text_card"]
+            conditions, expected = values["conditioners"], _CONDITIONS if values["cross_attention"] else ()
+            if conditions.keys() != set(expected):
+                raise BadVoice(f"conditioners are others than {', '.join(expected) or 'none'}", _DO)
+            if expected:
+                known |= {"speaker_width": conditions["speaker_wavs"]["tensor"]["dim"]}
+                for name in ("cfg", "control"):
+                    table = conditions[name]["lut"]
+                    known |= {f"{name}_values": table["n_bins"], f"{name}_width": table["dim"]}
             return cls.read(known | {"max_period": float(values["max_period"])})
         except (BadOption, AttributeError, KeyError, TypeError, ValueError) as error:
             raise BadVoice(f"this configuration cannot be read: {error}", _DO) from error

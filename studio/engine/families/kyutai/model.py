@@ -1,7 +1,8 @@
 """Kyutai's language model of delayed streams (paper 002), as published: ``kyutai/tts-1.6b-en_fr`` and its siblings.
 
-A step of the backbone takes the sum of a text token and 32 codes of Mimi and of the conditions, attends to the last
-500 steps and to the speakers, and yields text logits. The depth transformer then yields the step's codes one by one.
+A step of the backbone takes the sum of a text token and the codes of a frame of Mimi and of the conditions, attends to
+the last 500 steps and to the speakers, and yields text logits. The depth transformer then yields the step's codes one
+by one. ``kyutai/tts-0.75b-en-public`` has no conditions and no speakers to attend to: a recording precedes its speech.
 Modules are named as in Kyutai's files.
 """
 
@@ -74,19 +75,21 @@ class CrossAttention(nn.Module):
 
 
 class BackboneBlock(nn.Module):
-    """A layer of the backbone."""
+    """A layer of the backbone, with or without attention to speakers."""
 
-    def __init__(self, width: int, heads: int, feed_width: int) -> None:
+    def __init__(self, width: int, heads: int, feed_width: int, *, has_cross: bool) -> None:
         super().__init__()
-        self.self_attn, self.cross_attention = WindowedAttention(width, heads), CrossAttention(width, heads)
-        self.norm1, self.norm2, self.norm_cross = RmsNorm(width), RmsNorm(width), nn.LayerNorm(width)
-        self.gating = GatedFeed(width, feed_width)
+        self.self_attn, self.gating = WindowedAttention(width, heads), GatedFeed(width, feed_width)
+        self.norm1, self.norm2 = RmsNorm(width), RmsNorm(width)
+        self.cross_attention = CrossAttention(width, heads) if has_cross else None
+        self.norm_cross = nn.LayerNorm(width) if has_cross else None
 
-    def forward(self, x: Tensor, ring: Ring, places: Places, other: Ring) -> tuple[Tensor, Ring]:
+    def forward(self, x: Tensor, ring: Ring, places: Places, other: Ring | None = None) -> tuple[Tensor, Ring]:
         """See ``WindowedTransformer``."""
         mixed, after = self.self_attn(self.norm1(x), ring, places)
         x = x + mixed
-        x = x + self.cross_attention(self.norm_cross(x), other)
+        if other is not None and self.cross_attention is not None and self.norm_cross is not None:
+            x = x + self.cross_attention(self.norm_cross(x), other)
         return x + self.gating(self.norm2(x)), after
 
 
@@ -177,7 +180,7 @@ class KyutaiState:
     Attributes:
         position: int64 [B], steps so far.
         rings: K and V of the backbone's layers in turn.
-        others: K and V of the speakers for each layer.
+        others: K and V of the speakers for each layer; empty without cross-attention.
         offset: sum of the conditions that every step gets, [B, 1, dim].
     """
 
@@ -208,8 +211,11 @@ class KyutaiLM(nn.Module):
         depth, rank = c.depformer_dim, c.depformer_low_rank_embeddings
         self.emb = nn.ModuleList(TokenEmbedding(c.card + 1, c.dim) for _ in range(c.n_q))
         self.text_emb = TokenEmbedding(c.text_card + 1, c.dim, is_pair=c.demux_second_stream)
-        self.text_linear = nn.Linear(c.dim, c.text_card, bias=False)
-        blocks = (BackboneBlock(c.dim, c.num_heads, int(c.hidden_scale * c.dim)) for _ in range(c.num_layers))
+        self.text_linear = nn.Linear(c.dim, c.text_card_out, bias=False)
+        feed_width = int(c.hidden_scale * c.dim)
+        blocks = (
+            BackboneBlock(c.dim, c.num_heads, feed_width, has_cross=c.cross_attention) for _ in range(c.num_layers)
+        )
         self.transformer = WindowedTransformer(
             blocks,
             heads=c.num_heads,
@@ -227,11 +233,13 @@ class KyutaiLM(nn.Module):
         )
         self.depformer = nn.ModuleDict({"layers": nn.ModuleList(layers)})
         self.linears = nn.ModuleList(nn.Linear(depth, c.card, bias=False) for _ in range(c.dep_q))
-        conditions = {
-            "speaker_wavs": Condition(c.speaker_width, c.dim, None),
-            "cfg": Condition(c.cfg_width, c.dim, c.cfg_values),
-            "control": Condition(c.control_width, c.dim, c.control_values),
-        }
+        conditions = dict[str, nn.Module]()
+        if c.cross_attention:
+            conditions = {
+                "speaker_wavs": Condition(c.speaker_width, c.dim, None),
+                "cfg": Condition(c.cfg_width, c.dim, c.cfg_values),
+                "control": Condition(c.control_width, c.dim, c.control_values),
+            }
         self.condition_provider = nn.ModuleDict({"conditioners": nn.ModuleDict(conditions)})
 
     def condition(self, name: str) -> Condition:
@@ -244,15 +252,16 @@ class KyutaiLM(nn.Module):
         state.others, state.offset = self.attend(speakers, present), self.offset(labels)
         return state
 
-    def init_state(self, rows: int, vectors: int) -> "KyutaiState":
+    def init_state(self, rows: int, vectors: int = 0) -> "KyutaiState":
         """Zeros, for streams that attend to so many vectors of speakers."""
         c, like = self.config, self.out_norm.alpha
+        attending = self.transformer.layers if c.cross_attention else ()
         rings = [one.to(like.dtype) for one in self.transformer.init_rings(rows, like.device)]
         shape = (rows, c.num_heads, vectors, c.dim // c.num_heads)
         return KyutaiState(
             position=torch.zeros(rows, dtype=torch.int64, device=like.device),
             rings=rings,
-            others=[(like.new_zeros(shape), like.new_zeros(shape)) for _ in self.transformer.layers],
+            others=[(like.new_zeros(shape), like.new_zeros(shape)) for _ in attending],
             offset=like.new_zeros(rows, 1, c.dim),
         )
 
@@ -265,7 +274,7 @@ class KyutaiLM(nn.Module):
         source = self.condition("speaker_wavs")(speakers, present)
         source = source + _sine_positions(source.shape[1], source.shape[2], source.device).to(source.dtype)
         blocks = (cast(BackboneBlock, one) for one in self.transformer.layers)
-        return [one.cross_attention.keys_values(source) for one in blocks]
+        return [cast(CrossAttention, one.cross_attention).keys_values(source) for one in blocks]
 
     def offset(self, labels: Mapping[str, Tensor]) -> Tensor:
         """What the conditions add to every step, [B, 1, dim].
@@ -282,11 +291,11 @@ class KyutaiLM(nn.Module):
             tokens: int64 [B, T, 1 + n_q], text and codes.
 
         Returns:
-            Hidden states [B, T, dim] for ``depth``, text logits [B, T, text_card], and the next state.
+            Hidden states [B, T, dim] for ``depth``, text logits [B, T, text_card_out], and the next state.
         """
         audio = zip(self.emb, tokens[..., 1:].unbind(-1), strict=True)
         x = torch.stack([embed(one) for embed, one in audio]).sum(0) + self.text_emb(tokens[..., 0]) + state.offset
-        x, rings = self.transformer(x, state.rings, state.position, state.others)
+        x, rings = self.transformer(x, state.rings, state.position, state.others or None)
         hidden = self.out_norm(x)
         after = KyutaiState(state.position + tokens.shape[1], rings, state.others, state.offset)
         return hidden, self.text_linear(hidden), after

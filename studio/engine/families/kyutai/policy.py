@@ -46,6 +46,7 @@ class KyutaiInput:
         at: in the utterance.
         has_sound: whether codes are wanted.
         pad, word: the text token to feed where the net asks for no word, and for one.
+        prefix: codes int64 [T, dep_q] of the recording that precedes a passage, of a prefixed model.
     """
 
     step: int
@@ -57,6 +58,7 @@ class KyutaiInput:
     guidance: float
     temperature: float
     seed: int
+    prefix: np.ndarray | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)

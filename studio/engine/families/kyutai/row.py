@@ -35,7 +35,7 @@ class KyutaiModel:
     Attributes:
         delay_steps: of all audio behind the text; ``delays`` of each codebook that is predicted.
         text_size, look_ahead, longest_pad: see ``KyutaiPolicy``.
-        strengths: of guidance that it has learnt.
+        strengths: of guidance that it has.
         first: tokens before those of a passage's first word: who speaks.
     """
 
@@ -48,7 +48,7 @@ class KyutaiModel:
     longest_pad: int = 8
 
     def read_options(self, cfg: str, padding: int) -> KyutaiOptions:
-        """Options of the card. Raises BadOption: the model has not learnt this strength."""
+        """Options of the card. Raises BadOption: the model has not this strength."""
         if (strength := float(cfg)) not in self.strengths:
             raise BadOption(f"cfg cannot be {strength}", f"there are {', '.join(map(str, self.strengths))}")
         return KyutaiOptions(strength, padding)
@@ -94,11 +94,18 @@ class KyutaiRow(TextRow[KyutaiOptions]):
 
     Args:
         encode: tokens of a word.
+        prefix: see ``KyutaiInput``. Steps, frames and words count from its end.
     """
 
-    def __init__(self, setup: RowSetup, model: KyutaiModel, encode: Callable[[str], Sequence[int]]) -> None:
+    def __init__(
+        self,
+        setup: RowSetup,
+        model: KyutaiModel,
+        encode: Callable[[str], Sequence[int]],
+        prefix: np.ndarray | None = None,
+    ) -> None:
         super().__init__(setup, model.read_options)
-        self._model, self._encode = model, encode
+        self._model, self._encode, self._prefix = model, encode, prefix
         self._longest = max(model.delays)
         self._passage: _Passage | None = None
         self._next_word = self._segments = self._at = 0
@@ -189,6 +196,7 @@ class KyutaiRow(TextRow[KyutaiOptions]):
             guidance=passage.guidance,
             temperature=self._temperature,
             seed=self._seed,
+            prefix=self._prefix,
         )
 
     def _feed(self, passage: _Passage, outputs: KyutaiOutput) -> None:

@@ -20,44 +20,26 @@ from studio.engine.families.common.rows import RowSetup
 from studio.engine.families.common.runner import MAX_DECODE_ROWS
 from studio.engine.families.kyutai.config import KyutaiConfig
 from studio.engine.families.kyutai.model import ZERO, KyutaiLM, load_kyutai_lm
+from studio.engine.families.kyutai.passages import Attending, KyutaiSlots, Prefixed
 from studio.engine.families.kyutai.policy import MAIN, NEW_WORD, KyutaiInput, KyutaiOutput
 from studio.engine.families.kyutai.row import KyutaiModel, KyutaiRow
-from studio.engine.families.kyutai.speakers import read_labels, read_speakers
+from studio.engine.families.kyutai.speakers import read_prefix, read_speakers
 from studio.engine.families.kyutai.text import KyutaiText
 from studio.engine.nets.cuda.device import check_memory
 from studio.engine.nets.cuda.graphs import MAX_ROWS, GraphCache, StepRunner, batch_sizes, padded_rows
 from studio.engine.nets.loading import weights_file
-from studio.engine.nets.sampling import FrameNoise, sample_tokens
+from studio.engine.nets.sampling import sample_tokens
 from studio.engine.tokenizers.formats import acoustic_tokenizer
 
 _TOP_TEXT, _TOP_CODES = 25, 250  # most likely tokens that are drawn from, as in Kyutai's code
-
-
-class KyutaiSlots:
-    """State of all rows.
-
-    Attributes:
-        state: of the backbone.
-        fed: int64 [slots, 1 + n_q], what the last step made: text and codes.
-        noise: position in the noise stream; on the CPU.
-    """
-
-    def __init__(self, net: KyutaiLM, count: int, vectors: int) -> None:
-        c = net.config
-        self.state = net.init_state(count, vectors)
-        self.fed = torch.full((count, 1 + c.n_q), ZERO, device=self.state.position.device)
-        self.noise = FrameNoise(count, 1 + c.dep_q, torch.device("cpu"))
-
-    def reset(self, slot: int) -> None:
-        """Give a slot to a new row; its first step sets the rest."""
-        self.noise.reset(slot)
+_NEVER = 1 << 40  # steps
 
 
 class KyutaiModule:
     """Steps of rows; see ``studio.engine.families.base.Module``.
 
     Args:
-        speakers: vectors [1, S, width] of each speaker of the voice, and where there is one, bool [1, S].
+        speakers: see ``Attending``; none of a prefixed model.
         spare: a slot for the padding of batches, on a GPU; None on a CPU.
     """
 
@@ -70,10 +52,16 @@ class KyutaiModule:
         spare: int | None,
     ) -> None:
         c, device = net.config, slots.fed.device
-        self._net, self._settings, self._speakers, self._slots, self._spare = net, settings, speakers, slots, spare
+        self._net, self._settings, self._slots, self._spare = net, settings, slots, spare
+        self._passages = (
+            Prefixed(net, settings.delay_steps)
+            if settings.is_prefixed
+            else Attending(net, speakers, settings.strengths)
+        )
         self._delays = torch.tensor(c.delays, device=device)
         self._initial = torch.tensor([c.text_card, *[c.card] * c.n_q], device=device)
-        self._attended: dict[int, list[tuple[Tensor, Tensor]]] = {}
+        self._unheard_until = self._delays + settings.delay_steps  # a guided row's second slot hears no recording
+        self._unheard_until[0] = _NEVER  # and reads no text
         self._steps = StepRunner(GraphCache(device))
         self.max_rows = MAX_DECODE_ROWS if spare is None else MAX_ROWS
 
@@ -89,41 +77,30 @@ class KyutaiModule:
         self, slots: KyutaiSlots, rows: Sequence[tuple[int, ...]], inputs: Sequence[KyutaiInput]
     ) -> list[KyutaiOutput]:
         """One step of several rows."""
-        numbers = [slot for slot, *_ in rows]
-        for slot, given in zip(numbers, inputs, strict=True):
-            slots.noise.seek(slot, given.seed, given.at)
+        for row, given in zip(rows, inputs, strict=True):
+            slots.noise.seek(row[0], given.seed, given.at)
             if given.step == 0:
-                self._begin(slots, slot, given)
+                self._passages.begin(slots, row, given)
         if self._spare is not None:
-            return self._batch(slots, numbers, inputs)
-        return [self._batch(slots, [slot], [given])[0] for slot, given in zip(numbers, inputs, strict=True)]
+            return self._batch(slots, rows, inputs)
+        return [self._batch(slots, [row], [given])[0] for row, given in zip(rows, inputs, strict=True)]
 
-    def _begin(self, slots: KyutaiSlots, slot: int, given: KyutaiInput) -> None:
-        """Set the conditions of a passage, which begins with an empty context."""
-        state, device = slots.state, slots.fed.device
-        if given.speaker not in self._attended:
-            vectors, present = self._speakers[given.speaker]
-            self._attended[given.speaker] = self._net.attend(vectors.to(state.offset), present.to(device))
-        state.position[slot] = 0
-        for ring in state.rings:
-            ring[slot] = 0
-        for stored, own in zip(state.others, self._attended[given.speaker], strict=True):
-            for mine, theirs in zip(stored, own, strict=True):
-                mine[slot] = theirs[0]
-        labels = read_labels(self._settings.strengths, given.guidance)
-        state.offset[slot] = self._net.offset({name: one.to(device) for name, one in labels.items()})[0]
-
-    def _batch(self, slots: KyutaiSlots, numbers: list[int], inputs: Sequence[KyutaiInput]) -> list[KyutaiOutput]:
+    def _batch(
+        self, slots: KyutaiSlots, rows: Sequence[tuple[int, ...]], inputs: Sequence[KyutaiInput]
+    ) -> list[KyutaiOutput]:
         has_sound = any(given.has_sound for given in inputs)
-        whole = torch.tensor([[n, g.step, g.pad, g.word] for n, g in zip(numbers, inputs, strict=True)])
-        temperature = torch.tensor([given.temperature for given in inputs])
-        noise = slots.noise.next(numbers)
-        if self._spare is not None and (padding := padded_rows(len(numbers)) - len(numbers)):
+        is_guided = self._settings.is_prefixed and (
+            self._spare is not None or any(given.guidance != 1.0 for given in inputs)
+        )
+        whole = torch.tensor(
+            [[row[0], row[-1], one.step, one.pad, one.word] for row, one in zip(rows, inputs, strict=True)]
+        )
+        drawing = torch.tensor([[given.temperature, given.guidance] for given in inputs])
+        noise = slots.noise.next([row[0] for row in rows])
+        if self._spare is not None and (padding := padded_rows(len(rows)) - len(rows)):
             whole = torch.cat((whole, self._padding(padding)))
-            temperature, noise = (
-                torch.cat((one, one[:1].expand(padding, *one.shape[1:]))) for one in (temperature, noise)
-            )
-        found = self._run(slots, whole, temperature, noise, has_sound)[: len(numbers)].numpy()
+            drawing, noise = (torch.cat((one, one[:1].expand(padding, -1))) for one in (drawing, noise))
+        found = self._run(slots, whole, drawing, noise, has_sound, is_guided)[: len(rows)].numpy()
         return [
             KyutaiOutput(row[3:].astype(np.int64), bool(row[0]), float(row[1]), bool(np.isfinite(row[2])))
             for row in found
@@ -131,53 +108,68 @@ class KyutaiModule:
 
     def _padding(self, count: int) -> Tensor:
         assert self._spare is not None, "batches are padded on a GPU only"
-        return torch.tensor([[self._spare, 0, 0, 0]]).expand(count, -1)
+        return torch.tensor([[self._spare, self._spare, 0, 0, 0]]).expand(count, -1)
 
     @torch.inference_mode()
     def _capture(self, size: int, has_sound: bool) -> None:
         noise = torch.full((size, 1 + self._net.config.dep_q), 0.5)
-        self._run(self._slots, self._padding(size), torch.ones(size), noise, has_sound)
+        self._run(self._slots, self._padding(size), torch.ones(size, 2), noise, has_sound, self._settings.is_prefixed)
 
-    def _run(self, slots: KyutaiSlots, whole: Tensor, temperature: Tensor, noise: Tensor, has_sound: bool) -> Tensor:
-        inputs = [whole, temperature, noise]
+    def _run(
+        self, slots: KyutaiSlots, whole: Tensor, drawing: Tensor, noise: Tensor, has_sound: bool, is_guided: bool
+    ) -> Tensor:
+        inputs = [whole, drawing, noise]
 
         def dummy() -> list[Tensor]:
-            return [self._padding(len(whole)).clone(), torch.ones_like(temperature), torch.full_like(noise, 0.5)]
+            return [self._padding(len(whole)).clone(), torch.ones_like(drawing), torch.full_like(noise, 0.5)]
 
-        step = partial(self._step, slots, has_sound)
-        return self._steps.run(("step", id(slots), len(whole), has_sound), step, inputs, dummy)
+        step = partial(self._step, slots, has_sound, is_guided)
+        return self._steps.run(("step", id(slots), len(whole), has_sound, is_guided), step, inputs, dummy)
 
-    def _step(self, slots: KyutaiSlots, has_sound: bool, whole: Tensor, temperature: Tensor, noise: Tensor) -> Tensor:
+    def _step(
+        self, slots: KyutaiSlots, has_sound: bool, is_guided: bool, whole: Tensor, drawing: Tensor, noise: Tensor
+    ) -> Tensor:
         """A step of slots.
 
         Args:
-            whole: int64 [B, 4]: slot, step in the passage, text to feed without and with a beginning word.
+            whole: int64 [B, 5]: slot, second slot, step in the passage, text to feed without and with a beginning word.
+            drawing: [B, 2], temperature and guidance.
             noise: [B, 1 + dep_q], of the text and of each code.
 
         Returns:
             float32 [B, 3 + dep_q]: whether a word begins, its probability, a sum of all logits, codes.
         """
-        c, delay = self._net.config, self._settings.delay_steps
-        index, step, pad, word = whole.unbind(1)
-        tokens = torch.where(step[:, None] <= self._delays, self._initial, slots.fed[index])
-        hidden, logits, after = self._net.step(tokens[:, None], slots.state.take(index))
-        slots.state.put(index, after)
-        logits = logits.float()  # [B, 1, text_card]
+        c, count = self._net.config, len(whole)
+        (index, second, step, pad, word), (temperature, guidance) = whole.unbind(1), drawing.unbind(1)
+        is_initial = slots.state.position[index, None] <= self._delays
+        tokens, run = torch.where(is_initial, self._initial, slots.fed[index]), index
+        if is_guided:
+            is_hidden = ~is_initial & (step[:, None] <= self._unheard_until)
+            tokens, run = torch.cat((tokens, tokens.masked_fill(is_hidden, ZERO))), torch.cat((index, second))
+        hidden, logits, after = self._net.step(tokens[:, None], slots.state.take(run))
+        slots.state.put(run, after)
+        logits = logits[:count].float()  # [B, 1, text_card_out]
         begins = sample_tokens(logits, temperature, noise[:, :1], _TOP_TEXT)[:, 0] == NEW_WORD
         p_word, check = logits[:, 0].softmax(-1)[:, NEW_WORD], logits.sum((1, 2))
         text = torch.where(begins, word, pad)
-        codes = torch.full_like(noise[:, 1:], ZERO, dtype=torch.int64)
+        codes = slots.forced[index, step.clamp(max=slots.forced.shape[1] - 1)]
         if has_sound:
 
             def choose(codebook: int, logits: Tensor) -> Tensor:
                 logits = logits.float()
+                if is_guided:  # equation 8 of paper 002; at 1, the first slot's own
+                    alone, without = logits.chunk(2)
+                    mixed = without + guidance[:, None] * (alone - without)
+                    logits = torch.where(guidance[:, None] == 1.0, alone, mixed)
                 check.add_(logits.sum(-1))
                 own = noise[:, 1 + codebook : 2 + codebook]
-                return sample_tokens(logits[:, None], temperature, own, _TOP_CODES)[:, 0]
+                chosen = sample_tokens(logits[:, None], temperature, own, _TOP_CODES)[:, 0]
+                return torch.cat((chosen, chosen)) if is_guided else chosen
 
-            made = self._net.depth(hidden[:, 0], text, choose)
-            codes = torch.where(step[:, None] < self._delays[1 : 1 + c.dep_q] + delay, codes, made)
-        others = codes.new_full((len(codes), c.n_q - c.dep_q), ZERO)
+            made = self._net.depth(hidden[:, 0], torch.cat((text, text)) if is_guided else text, choose)[:count]
+            is_forced = step[:, None] < self._delays[1 : 1 + c.dep_q] + self._settings.delay_steps
+            codes = torch.where(is_forced, codes, made)
+        others = codes.new_full((count, c.n_q - c.dep_q), ZERO)
         slots.fed[index] = torch.cat((text[:, None], codes, others), 1)
         return torch.cat((torch.stack((begins.float(), p_word, check), 1), codes.float()), 1)
 
@@ -187,9 +179,8 @@ class KyutaiFamily:
 
     Args:
         speakers: see ``KyutaiModule``.
+        prefixes: codes int64 [T, dep_q] of each speaker's recording, of a prefixed model.
     """
-
-    slots_per_row = 1
 
     def __init__(
         self,
@@ -197,15 +188,19 @@ class KyutaiFamily:
         settings: KyutaiSettings,
         text: KyutaiText,
         speakers: Sequence[tuple[Tensor, Tensor]],
+        prefixes: Sequence[np.ndarray],
         rows: int,
     ) -> None:
         c, device = net.config, next(net.parameters()).device
-        self.net, self._text = net, text
-        on_gpu, vectors = device.type == "cuda", speakers[0][0].shape[1]
+        self.net, self._text, self._prefixes = net, text, prefixes
+        self.slots_per_row = 2 if settings.is_prefixed else 1  # the second is for guidance
+        on_gpu, vectors, count = device.type == "cuda", speakers[0][0].shape[1] if speakers else 0, rows
+        count *= self.slots_per_row
         numbers = 2 * c.num_layers * c.dim * (c.context + vectors)
-        check_memory(device, rows + 1, numbers * net.out_norm.alpha.element_size())
-        self.slots = KyutaiSlots(net, rows + on_gpu, vectors)
-        module = KyutaiModule(net, settings, speakers, self.slots, rows if on_gpu else None)
+        check_memory(device, count + 1, numbers * net.out_norm.alpha.element_size())
+        forced_steps = settings.delay_steps + max(c.delays) if settings.is_prefixed else 1
+        self.slots = KyutaiSlots(net, count + on_gpu, vectors, forced_steps)
+        module = KyutaiModule(net, settings, speakers, self.slots, count if on_gpu else None)
         self.modules: Mapping[str, Module] = {"step": module}
         self._model = KyutaiModel(
             settings.delay_steps,
@@ -213,19 +208,19 @@ class KyutaiFamily:
             c.text_card + 1,
             settings.look_ahead_words,
             settings.strengths,
-            (MAIN,),
+            () if settings.is_prefixed else (MAIN,),
         )
 
     def prompt(self, speaker: int) -> np.ndarray:
-        """No frames: the net attends to its speaker."""
-        return np.zeros((0, self.net.config.dep_q), np.int64)
+        """The speaker's recording; no frames where the net attends to its speaker."""
+        return self._prefixes[speaker] if self._prefixes else np.zeros((0, self.net.config.dep_q), np.int64)
 
     def row(
         self, slots: tuple[int, ...], speaker: int, options: Mapping[str, Any], temperature: float, seed: int
     ) -> Row:
         """A row in slots that were reset. Raises BadOption."""
         setup = RowSetup(slots, TIME_BASE, speaker, options, temperature, seed)
-        return KyutaiRow(setup, self._model, self._text.encode)
+        return KyutaiRow(setup, self._model, self._text.encode, self.prompt(speaker) if self._prefixes else None)
 
 
 def load(card: Card, folder: Path, device: torch.device, rows: int) -> KyutaiFamily:
@@ -235,12 +230,16 @@ def load(card: Card, folder: Path, device: torch.device, rows: int) -> KyutaiFam
         raise BadVoice(f"the net makes {config.dep_q} codes a frame, and the card names {card.alphabet}", _AGAIN)
     text = KyutaiText(weights_file(folder, card, TEXT), config.text_card)
     paths = [weights_file(folder, card, SPEAKER.format(number)) for number in range(len(card.speakers))]
-    speakers = [read_speakers([path], config.speaker_width) for path in paths]
+    speakers, prefixes = list[tuple[Tensor, Tensor]](), list[np.ndarray]()
+    if settings.is_prefixed:
+        prefixes = [read_prefix(path, config.dep_q, config.card) for path in paths]
+    else:
+        speakers = [read_speakers([path], config.speaker_width) for path in paths]
     if len({vectors.shape for vectors, _ in speakers}) > 1:
         raise BadVoice("the speakers have different numbers of vectors", _AGAIN)
     dtype = torch.bfloat16 if device.type == "cuda" else torch.float32
     net = load_kyutai_lm(weights_file(folder, card, MODEL), config, dtype).to(device)
-    return KyutaiFamily(net, settings, text, speakers, rows)
+    return KyutaiFamily(net, settings, text, speakers, prefixes, rows)
 
 
 _AGAIN = "pull the voice again"

@@ -1,16 +1,17 @@
-"""Conditions of an utterance: the speakers, from files of ``kyutai/tts-voices``, and the distilled guidance."""
+"""Who speaks: speakers from files of ``kyutai/tts-voices``, or codes of a recording; and the distilled guidance."""
 
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from studio.core.cards import MAX_WEIGHTS_BYTES
 from studio.core.errors import BadOption, BadVoice
+from studio.core.kyutai import PREFIX_FRAMES
 
 MAX_SPEAKERS = 5
-_NAME = "speaker_wavs"
 _MAX_VECTORS = 1_000  # of a speaker; the published ones have 125, ten seconds
 _DO = "fetch the voice that belongs to the model"
 
@@ -41,23 +42,46 @@ def read_speakers(paths: Sequence[Path], width: int) -> tuple[Tensor, Tensor]:
     return vectors, present[None]
 
 
+def read_prefix(path: Path, codebooks: int, codes: int) -> np.ndarray:
+    """A recording as a voice: int64 [T, codebooks], from a file with ``codes`` [codebooks, T].
+
+    Args:
+        codes: of a codebook.
+
+    Raises:
+        BadVoice: the file is missing, or does not hold such codes of ``PREFIX_FRAMES`` frames.
+    """
+    stored = _tensor(path, "codes", "I32", [codebooks, None], PREFIX_FRAMES)
+    if not 0 <= int(stored.min()) <= int(stored.max()) < codes:
+        raise BadVoice(f"{path} holds codes that are not below {codes}", _DO)
+    return np.ascontiguousarray(stored.T.numpy(), dtype=np.int64)
+
+
 def _read(path: Path, width: int) -> Tensor:
     """[S, width] of a file."""
+    vectors = _tensor(path, "speaker_wavs", "F32", [1, width, None], (1, _MAX_VECTORS))[0].T
+    if not vectors.isfinite().all():
+        raise BadVoice(f"{path} holds numbers that are not finite", _DO)
+    return vectors
+
+
+def _tensor(path: Path, name: str, dtype: str, expected: Sequence[int | None], bounds: tuple[int, int]) -> Tensor:
+    """A tensor of a file, of a shape whose last size, None, is within bounds. Raises BadVoice."""
     from safetensors import SafetensorError, safe_open
 
     if not path.is_file() or path.stat().st_size > MAX_WEIGHTS_BYTES:
         raise BadVoice(f"there is no file {path}", _DO)
     try:
         with safe_open(path, framework="pt") as file:
-            shape, dtype = file.get_slice(_NAME).get_shape(), file.get_slice(_NAME).get_dtype()
-            if len(shape) != 3 or shape[:2] != [1, width] or not 1 <= shape[2] <= _MAX_VECTORS or dtype != "F32":
-                raise BadVoice(f"{_NAME} in {path} is {dtype} of shape {shape}, not F32 of [1, {width}, S]", _DO)
-            vectors = file.get_tensor(_NAME)[0].T
+            shape, found = file.get_slice(name).get_shape(), file.get_slice(name).get_dtype()
+            is_of_shape = len(shape) == len(expected) and shape[:-1] == [*expected[:-1]]
+            if not is_of_shape or not bounds[0] <= shape[-1] <= bounds[1] or found != dtype:
+                wanted = ", ".join(map(str, expected[:-1]))
+                problem = f"{name} in {path} is {found} of shape {shape}, not {dtype} of [{wanted}, S]"
+                raise BadVoice(f"{problem} with S from {bounds[0]} to {bounds[1]}", _DO)
+            return file.get_tensor(name)
     except (SafetensorError, OSError) as error:
-        raise BadVoice(f"{path} holds no {_NAME}: {error}", _DO) from error
-    if not vectors.isfinite().all():
-        raise BadVoice(f"{path} holds numbers that are not finite", _DO)
-    return vectors
+        raise BadVoice(f"{path} holds no {name}: {error}", _DO) from error
 
 
 def read_labels(strengths: Sequence[float], guidance: float) -> dict[str, Tensor]:
