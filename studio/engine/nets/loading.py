@@ -192,8 +192,10 @@ def _check_dtypes(net: nn.Module, tensors: Mapping[str, Tensor], path: Path) -> 
         raise BadVoice(f"the silence in {path} has a level of {int(silence.max())}", f"levels are below {dmel.LEVELS}")
 
 
-def load_published(net: nn.Module, path: Path, renamed: Mapping[str, str], dtype: torch.dtype = torch.float32) -> None:
-    """Load a foreign checkpoint into a net on the meta device, as ``dtype``.
+def load_published(
+    net: nn.Module, path: Path, renamed: Mapping[str, str], dtype: torch.dtype | None = torch.float32
+) -> None:
+    """Load a foreign checkpoint into a net on the meta device, as ``dtype``, or as stored if that is None.
 
     Names, shapes and dtypes are compared with the file's header before a tensor is read.
 
@@ -215,14 +217,15 @@ def load_published(net: nn.Module, path: Path, renamed: Mapping[str, str], dtype
             names = {_rename(name, renamed): name for name in file.keys()}  # noqa: SIM118 - it is no mapping
             _check_names(set(expected), set(names), path, restore)
             for name, shape in expected.items():
-                stored = file.get_slice(names[name])
-                if stored.get_shape() != shape:
-                    raise BadVoice(f"{names[name]} in {path} has the shape {stored.get_shape()}, not {shape}", restore)
-                if stored.get_dtype() not in _FLOATS:
+                part = file.get_slice(names[name])
+                if part.get_shape() != shape:
+                    raise BadVoice(f"{names[name]} in {path} has the shape {part.get_shape()}, not {shape}", restore)
+                if part.get_dtype() not in _FLOATS:
                     raise BadVoice(
-                        f"{names[name]} in {path} is {stored.get_dtype()}, not one of {', '.join(_FLOATS)}", restore
+                        f"{names[name]} in {path} is {part.get_dtype()}, not one of {', '.join(_FLOATS)}", restore
                     )
-            tensors = {name: file.get_tensor(names[name]).to(dtype) for name in expected}
+            stored = {name: file.get_tensor(names[name]) for name in expected}
+            tensors = {name: one.to(dtype or one.dtype) for name, one in stored.items()}
     except (SafetensorError, OSError) as error:
         raise BadVoice(f"{path} cannot be read as safetensors: {error}", restore) from error
     for name, tensor in tensors.items():

@@ -15,6 +15,7 @@ from torch import nn
 from studio.engine.nets.cpu import kernels
 from studio.engine.nets.cpu.jit import cached_njit
 from studio.engine.nets.cpu.kernels import PanelLinear
+from studio.engine.nets.cpu.layers import CpuLayerNorm
 from studio.engine.nets.cpu.threads import limit_blas_to_one_thread
 from studio.engine.vocoders.base import Vocoder, VocoderState
 from studio.engine.vocoders.sourcefilter import (
@@ -111,21 +112,6 @@ def sources(f0_hz, before_hz, phase, rests, seed, position, rate_hz, hop_samples
             start = end
         phase[b] = begin
     return out
-
-
-class CpuLayerNorm:
-    """A trained ``LayerNorm``."""
-
-    def __init__(self, norm: nn.LayerNorm) -> None:
-        self.eps = np.float32(norm.eps)
-        self.gain, self.shift = norm.weight.detach().numpy().copy(), norm.bias.detach().numpy().copy()
-
-    def __call__(self, x: np.ndarray) -> np.ndarray:
-        """Normalise [..., D]."""
-        rows = x.reshape(-1, x.shape[-1])
-        out = np.empty_like(rows)
-        kernels.layer_norm(rows, self.eps, self.gain, self.shift, out)
-        return out.reshape(x.shape)
 
 
 class CpuCausalBlock:

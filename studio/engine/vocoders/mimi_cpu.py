@@ -13,62 +13,13 @@ import torch
 from torch import Tensor, nn
 
 from studio.engine.nets.cpu import kernels
-from studio.engine.nets.cpu.jit import cached_njit
 from studio.engine.nets.cpu.kernels import PanelLinear
+from studio.engine.nets.cpu.layers import CpuLayerNorm, attend_window
 from studio.engine.nets.cpu.threads import limit_blas_to_one_thread
 from studio.engine.nets.folded import RotaryTable
 from studio.engine.nets.windowed import WindowedBlock
-from studio.engine.vocoders.cpu import CpuLayerNorm
 from studio.engine.vocoders.mimi import Mimi, MimiState
 from studio.engine.vocoders.seanet import CausalUpsampling, Layer, ResidualUnit
-
-
-@cached_njit
-def attend_window(qkv, keys, values, slots, tokens, rotations, out):
-    """Attention of new tokens, one after another, to the last ones, themselves included, which rings hold afterwards.
-
-    Args:
-        qkv: float32 [B, T, 3 D], with queries scaled; channel pairs of queries and keys are rotated in place.
-        keys, values: rings [slots, H, S, d]; the token p is at p modulo S.
-        slots: int64 [B]; ``tokens`` int64 [B], those that each slot has had.
-        rotations: cosines and sines in turn, float32 [B, T, d].
-        out: float32 [B, T, D].
-    """
-    heads, window, d = keys.shape[1:]
-    width = heads * d
-    scores = np.empty(window, np.float32)
-    for b in range(len(qkv)):
-        slot = slots[b]
-        for t in range(qkv.shape[1]):
-            token, rotation = qkv[b, t], rotations[b, t]
-            for i in range(0, 2 * width, 2):
-                real, imaginary, place = token[i], token[i + 1], i % d
-                token[i] = real * rotation[place] - imaginary * rotation[place + 1]
-                token[i + 1] = real * rotation[place + 1] + imaginary * rotation[place]
-            at, held = (tokens[b] + t) % window, min(tokens[b] + t + 1, window)
-            for head in range(heads):
-                first = head * d
-                q, mixed = token[first : first + d], out[b, t, first : first + d]
-                ring_keys, ring_values = keys[slot, head], values[slot, head]
-                for i in range(d):
-                    ring_keys[at, i] = token[width + first + i]
-                    ring_values[at, i] = token[2 * width + first + i]
-                best = np.float32(-np.inf)
-                for s in range(held):
-                    score = np.float32(0)
-                    for i in range(d):
-                        score += q[i] * ring_keys[s, i]
-                    scores[s] = score
-                    best = max(best, score)
-                total = np.float32(0)
-                mixed[:] = 0
-                for s in range(held):
-                    share = np.exp(scores[s] - best)
-                    total += share
-                    for i in range(d):
-                        mixed[i] += share * ring_values[s, i]
-                for i in range(d):
-                    mixed[i] /= total
 
 
 class MimiArrays:

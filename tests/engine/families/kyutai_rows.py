@@ -5,11 +5,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from studio.core import events as ev
 from studio.core.kyutai import TIME_BASE
 from studio.engine.families.common.rows import RowSetup
 from studio.engine.families.kyutai.config import KyutaiConfig
+from studio.engine.families.kyutai.cpu import CpuKyutaiLM
+from studio.engine.families.kyutai.model import load_kyutai_lm
+from studio.engine.families.kyutai.passages import KyutaiNet
 from studio.engine.families.kyutai.row import KyutaiModel, KyutaiRow
 from studio.engine.families.kyutai.runner import KyutaiModule
 
@@ -23,6 +27,13 @@ def tiny_config(folder: str) -> KyutaiConfig:
     return KyutaiConfig.read_published(json.loads((ORACLES / folder / "tiny.json").read_text()))
 
 
+def tiny_net(folder: str, form: str) -> KyutaiNet:
+    """A tiny model in float32, in one of its ``FORMS``."""
+    trained = load_kyutai_lm(ORACLES / folder / "tiny.safetensors", tiny_config(folder), torch.float32)
+    return CpuKyutaiLM(trained) if form == "cpu" else trained
+
+
+FORMS = ("reference", "cpu")
 TINY = tiny_config("kyutai_lm")
 SIZE = TINY.text_card + 1
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from engine.families.kyutai_rows import FORMS, tiny_net
 from oracles.safetensors_size import file_bytes
 from safetensors.torch import load_file, save_file
 from torch import Tensor
@@ -13,6 +14,7 @@ from torch import Tensor
 from studio.core.errors import BadVoice
 from studio.engine.families.kyutai.config import KyutaiConfig
 from studio.engine.families.kyutai.model import KyutaiLM, KyutaiState, load_kyutai_lm
+from studio.engine.families.kyutai.passages import KyutaiNet
 
 ORACLE = Path(__file__).parents[2] / "oracles" / "kyutai_lm"
 PUBLISHED: dict[str, Any] = json.loads((ORACLE / "published.json").read_text())
@@ -20,9 +22,9 @@ VALUES: dict[str, Any] = json.loads((ORACLE / "tiny.json").read_text())
 TINY = KyutaiConfig.read_published(VALUES)
 
 
-@pytest.fixture(scope="module")
-def net() -> KyutaiLM:
-    return load_kyutai_lm(ORACLE / "tiny.safetensors", TINY, torch.float32)
+@pytest.fixture(scope="module", params=FORMS)
+def net(request: pytest.FixtureRequest) -> KyutaiNet:
+    return tiny_net("kyutai_lm", request.param)
 
 
 @pytest.fixture(scope="module")
@@ -30,9 +32,11 @@ def reference() -> dict[str, Tensor]:
     return load_file(ORACLE / "reference.safetensors")
 
 
-def begin(net: KyutaiLM, reference: dict[str, Tensor], rows: list[int]) -> KyutaiState:
-    labels = {name: reference[name][rows] for name in ("cfg", "control")}
-    return net.begin(reference["speakers"][rows], reference["present"][rows], labels)
+def begin(net: KyutaiNet, reference: dict[str, Tensor], rows: list[int]) -> KyutaiState:
+    state = net.init_state(len(rows), reference["speakers"].shape[1])
+    state.others = net.attend(reference["speakers"][rows], reference["present"][rows])
+    state.offset = net.offset({name: reference[name][rows] for name in ("cfg", "control")})
+    return state
 
 
 def tokens_of(reference: dict[str, Tensor]) -> Tensor:
@@ -40,12 +44,9 @@ def tokens_of(reference: dict[str, Tensor]) -> Tensor:
     return reference["tokens"].transpose(1, 2)
 
 
-def run(net: KyutaiLM, tokens: Tensor, state: KyutaiState, sizes: list[int]) -> tuple[Tensor, Tensor]:
+def run(net: KyutaiNet, tokens: Tensor, state: KyutaiState, sizes: list[int]) -> tuple[Tensor, Tensor]:
     """Hidden states and text logits of tokens given a few steps at a time."""
-    parts = []
-    for part in tokens.split(sizes, dim=1):
-        hidden, logits, state = net.step(part, state)
-        parts.append((hidden, logits))
+    parts = [net.advance(part, state, torch.arange(len(tokens))) for part in tokens.split(sizes, dim=1)]
     hidden, logits = zip(*parts, strict=True)
     return torch.cat(hidden, 1), torch.cat(logits, 1)
 
@@ -55,20 +56,20 @@ def relative_error(found: Tensor, expected: Tensor) -> float:
 
 
 @pytest.mark.parametrize("sizes", [[24], [1] * 24, [5, 1, 18]])
-def test_the_backbone_is_kyutais_in_any_chunks(net: KyutaiLM, reference: dict[str, Tensor], sizes: list[int]) -> None:
+def test_the_backbone_is_kyutais_in_any_chunks(net: KyutaiNet, reference: dict[str, Tensor], sizes: list[int]) -> None:
     hidden, logits = run(net, tokens_of(reference), begin(net, reference, [0, 1]), sizes)
     assert relative_error(hidden, reference["hidden"]) < 1e-5
     assert relative_error(logits, reference["text_logits"]) < 1e-5
 
 
-def test_rows_do_not_depend_on_their_batch(net: KyutaiLM, reference: dict[str, Tensor]) -> None:
+def test_rows_do_not_depend_on_their_batch(net: KyutaiNet, reference: dict[str, Tensor]) -> None:
     tokens = tokens_of(reference)
     for row in (0, 1):
         _, logits = run(net, tokens[[row]], begin(net, reference, [row]), [1] * 24)
         assert relative_error(logits, reference["text_logits"][[row]]) < 1e-5
 
 
-def test_the_depth_transformer_is_kyutais(net: KyutaiLM, reference: dict[str, Tensor]) -> None:
+def test_the_depth_transformer_is_kyutais(net: KyutaiNet, reference: dict[str, Tensor]) -> None:
     tokens, hidden = tokens_of(reference).flatten(0, 1), reference["hidden"].flatten(0, 1)
     seen = list[Tensor]()
 

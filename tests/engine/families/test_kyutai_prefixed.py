@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from engine.families.kyutai_rows import DELAY, ORACLES, SPEECH, new_row, speak, tiny_config
+from engine.families.kyutai_rows import DELAY, FORMS, ORACLES, SPEECH, new_row, speak, tiny_config, tiny_net
 from oracles.safetensors_size import file_bytes
 from safetensors.torch import load_file, save_file
 from torch import Tensor
@@ -18,7 +18,7 @@ from studio.core.errors import BadVoice
 from studio.core.kyutai import TIME_BASE, KyutaiSettings
 from studio.engine.families.kyutai.config import KyutaiConfig
 from studio.engine.families.kyutai.model import KyutaiLM, load_kyutai_lm
-from studio.engine.families.kyutai.passages import KyutaiSlots
+from studio.engine.families.kyutai.passages import KyutaiNet, KyutaiSlots
 from studio.engine.families.kyutai.policy import PAD, KyutaiInput, KyutaiOutput
 from studio.engine.families.kyutai.runner import KyutaiModule
 from studio.engine.families.kyutai.speakers import read_prefix
@@ -79,9 +79,9 @@ CONFIG: dict[str, Any] = {
 }
 
 
-@pytest.fixture(scope="module")
-def net() -> KyutaiLM:
-    return load_kyutai_lm(ORACLE / "tiny.safetensors", TINY, torch.float32)
+@pytest.fixture(scope="module", params=FORMS)
+def net(request: pytest.FixtureRequest) -> KyutaiNet:
+    return tiny_net("kyutai_prefixed", request.param)
 
 
 @pytest.fixture(scope="module")
@@ -97,9 +97,9 @@ def prefix_of(reference: dict[str, Tensor], row: int) -> np.ndarray:
     return np.ascontiguousarray(reference[f"prefix_{row}"].T.numpy())
 
 
-def test_both_transformers_are_kyutais(net: KyutaiLM, reference: dict[str, Tensor]) -> None:
+def test_both_transformers_are_kyutais(net: KyutaiNet, reference: dict[str, Tensor]) -> None:
     tokens = reference["tokens"].transpose(1, 2)
-    hidden, logits, _ = net.step(tokens, net.init_state(2))
+    hidden, logits = net.advance(tokens, net.init_state(2), torch.arange(2))
     assert relative_error(hidden, reference["hidden"]) < 1e-5 > relative_error(logits, reference["text_logits"])
     seen = list[Tensor]()
 
@@ -118,7 +118,7 @@ def test_both_transformers_are_kyutais(net: KyutaiLM, reference: dict[str, Tenso
 @pytest.mark.parametrize("is_late", [False, True])
 @pytest.mark.parametrize("is_padded", [False, True])
 def test_an_utterance_after_a_recording_is_kyutais(
-    net: KyutaiLM, reference: dict[str, Tensor], kind: str, row: int, is_late: bool, is_padded: bool
+    net: KyutaiNet, reference: dict[str, Tensor], kind: str, row: int, is_late: bool, is_padded: bool
 ) -> None:
     """With and without guidance, words at once or late, on a CPU and in a padded batch as on a GPU."""
     slots = KyutaiSlots(net, 5, 0, FORCED)
@@ -145,7 +145,7 @@ def test_an_utterance_after_a_recording_is_kyutais(
     assert len(frames) == end + 2 and np.array_equal(np.stack(frames, 1), sound[:, steps : steps + len(frames)])
 
 
-def test_rows_of_a_batch_do_not_depend_on_each_other(net: KyutaiLM, reference: dict[str, Tensor]) -> None:
+def test_rows_of_a_batch_do_not_depend_on_each_other(net: KyutaiNet, reference: dict[str, Tensor]) -> None:
     """Two rows, one of them without guidance, and a second passage in a used slot."""
     found = list[list[KyutaiOutput]]()
     for spare in (None, 6):
@@ -168,7 +168,7 @@ def test_rows_of_a_batch_do_not_depend_on_each_other(net: KyutaiLM, reference: d
         assert alone.is_finite and together.is_finite and abs(alone.p_word - together.p_word) < 1e-4
 
 
-def test_few_recordings_are_kept(net: KyutaiLM, reference: dict[str, Tensor]) -> None:
+def test_few_recordings_are_kept(net: KyutaiNet, reference: dict[str, Tensor]) -> None:
     slots = KyutaiSlots(net, 2, 0, FORCED)
     module, first = KyutaiModule(net, SETTINGS, (), slots, None), list[np.ndarray]()
     for number in [*range(12), 0]:

@@ -25,10 +25,9 @@ def test_speakers_and_guidance_are_kyutais_conditions() -> None:
     reference = load_file(ORACLE / "reference.safetensors")
     vectors, present = read_speakers(VOICES, WIDTH)
     assert vectors.shape == (1, 15, WIDTH) and present.tolist() == [[True] * 6 + [False] * 9]
-    state = net.begin(vectors, present, read_labels((1.0, 1.5, 2.0), 2.0))
-    torch.testing.assert_close(state.offset, reference["sum"])
+    torch.testing.assert_close(net.offset(read_labels((1.0, 1.5, 2.0), 2.0)), reference["sum"])
     expected = cast(BackboneBlock, net.transformer.layers[1]).cross_attention.keys_values(reference["cross"])
-    for found, wanted in zip(state.others[1], expected, strict=True):
+    for found, wanted in zip(net.attend(vectors, present)[1], expected, strict=True):
         torch.testing.assert_close(found, wanted)
 
 

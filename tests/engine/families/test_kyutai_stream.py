@@ -5,7 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import torch
-from engine.families.kyutai_rows import DELAY, OPTIONS, ORACLES, SIZE, SPEECH, TINY, new_row, speak
+from engine.families.kyutai_rows import DELAY, FORMS, OPTIONS, ORACLES, SIZE, SPEECH, TINY, new_row, speak, tiny_net
 from safetensors.torch import load_file
 from torch import Tensor
 
@@ -14,8 +14,8 @@ from studio.core.errors import BadOption
 from studio.core.kyutai import TIME_BASE, KyutaiSettings
 from studio.engine.families.common.rows import RowSetup
 from studio.engine.families.kyutai import passages
-from studio.engine.families.kyutai.model import KyutaiLM, load_kyutai_lm
-from studio.engine.families.kyutai.passages import KyutaiSlots
+from studio.engine.families.kyutai.model import load_kyutai_lm
+from studio.engine.families.kyutai.passages import KyutaiNet, KyutaiSlots
 from studio.engine.families.kyutai.policy import NEW_WORD, PAD, KyutaiInput, KyutaiOutput, KyutaiPolicy, sentence_case
 from studio.engine.families.kyutai.row import KyutaiModel, KyutaiRow
 from studio.engine.families.kyutai.runner import KyutaiModule
@@ -23,9 +23,9 @@ from studio.engine.families.kyutai.runner import KyutaiModule
 ORACLE = ORACLES / "kyutai_lm"
 
 
-@pytest.fixture(scope="module")
-def net() -> KyutaiLM:
-    return load_kyutai_lm(ORACLE / "tiny.safetensors", TINY, torch.float32)
+@pytest.fixture(scope="module", params=FORMS)
+def net(request: pytest.FixtureRequest) -> KyutaiNet:
+    return tiny_net("kyutai_lm", request.param)
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +40,7 @@ def new_policy(**other: int) -> KyutaiPolicy:
 @pytest.mark.parametrize("row", [0, 1])
 @pytest.mark.parametrize("is_late", [False, True])
 def test_an_utterance_is_kyutais(
-    net: KyutaiLM, reference: dict[str, Tensor], monkeypatch: pytest.MonkeyPatch, row: int, is_late: bool
+    net: KyutaiNet, reference: dict[str, Tensor], monkeypatch: pytest.MonkeyPatch, row: int, is_late: bool
 ) -> None:
     """Words committed at once, or each only when the stream would wait for it."""
     labels = {name: reference[name][[row]] for name in ("cfg", "control")}
@@ -170,6 +170,25 @@ def test_a_padded_batch_as_on_a_gpu_gives_what_each_row_gives_alone(
             assert one.is_finite and other.is_finite and abs(one.p_word - other.p_word) < 0.02
             if dtype == torch.float32:
                 assert np.array_equal(one.codes, other.codes) and one.begins == other.begins
+
+
+def test_a_row_of_the_cpu_form_does_not_depend_on_its_batch(reference: dict[str, Tensor]) -> None:
+    """Bit for bit (law 3)."""
+    net, found = tiny_net("kyutai_lm", "cpu"), list[list[KyutaiOutput]]()
+    speakers = [(reference["speakers"][[row]], reference["present"][[row]]) for row in (0, 1)]
+    for groups in ([[0, 1, 2, 3, 4]], [[0], [1], [2], [3], [4]], [[3, 1], [0, 4, 2]]):
+        slots, outputs = KyutaiSlots(net, 5, 5), dict[tuple[int, int], KyutaiOutput]()
+        module = KyutaiModule(net, KyutaiSettings(DELAY, 2, (1.0, 1.5, 2.0)), speakers, slots, None)
+        for step in range(DELAY + 12):
+            for group in groups:
+                inputs = [KyutaiInput(step, step, step >= DELAY, PAD, 4, row % 2, 1.5, 0.5, 7 + row) for row in group]
+                for row, output in zip(group, module.run(slots, [(row,) for row in group], inputs), strict=True):
+                    outputs[row, step] = output
+        found.append([outputs[key] for key in sorted(outputs)])
+    for together, alone, mixed in zip(*found, strict=True):
+        assert together.p_word == alone.p_word == mixed.p_word and together.begins == alone.begins == mixed.begins
+        assert np.array_equal(together.codes, alone.codes) and np.array_equal(together.codes, mixed.codes)
+    assert len({tuple(one.codes) for one in found[0]}) > 20
 
 
 def test_sentences_and_i_have_capitals() -> None:

@@ -64,7 +64,8 @@ class CrossAttention(nn.Module):
 
     def keys_values(self, source: Tensor) -> Ring:
         """K and V [B, heads, S, head_width] of [B, S, width]."""
-        both = F.linear(source, self.in_proj_weight[source.shape[-1] :]).unflatten(-1, (2, self.heads, -1))
+        weight = self.in_proj_weight[source.shape[-1] :].to(source.dtype)
+        both = F.linear(source, weight).unflatten(-1, (2, self.heads, -1))
         keys, values = both.permute(2, 0, 3, 1, 4)
         return keys, values
 
@@ -242,15 +243,14 @@ class KyutaiLM(nn.Module):
             }
         self.condition_provider = nn.ModuleDict({"conditioners": nn.ModuleDict(conditions)})
 
+    @property
+    def device(self) -> torch.device:
+        """Of the weights."""
+        return self.out_norm.alpha.device
+
     def condition(self, name: str) -> Condition:
         """``speaker_wavs``, ``cfg`` or ``control``."""
         return cast(Condition, cast(nn.ModuleDict, self.condition_provider["conditioners"])[name])
-
-    def begin(self, speakers: Tensor, present: Tensor, labels: Mapping[str, Tensor]) -> KyutaiState:
-        """The state of new streams; see ``attend`` and ``offset``."""
-        state = self.init_state(len(speakers), speakers.shape[1])
-        state.others, state.offset = self.attend(speakers, present), self.offset(labels)
-        return state
 
     def init_state(self, rows: int, vectors: int = 0) -> "KyutaiState":
         """Zeros, for streams that attend to so many vectors of speakers."""
@@ -300,6 +300,12 @@ class KyutaiLM(nn.Module):
         after = KyutaiState(state.position + tokens.shape[1], rings, state.others, state.offset)
         return hidden, self.text_linear(hidden), after
 
+    def advance(self, tokens: Tensor, state: KyutaiState, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """``step`` of some rows (int64 indices), which changes the state: hidden states and text logits."""
+        hidden, logits, after = self.step(tokens, state.take(rows))
+        state.put(rows, after)
+        return hidden, logits
+
     def depth(self, hidden: Tensor, text: Tensor, choose: Callable[[int, Tensor], Tensor]) -> Tensor:
         """The codes of a step, one after another.
 
@@ -328,8 +334,11 @@ def _sine_positions(count: int, width: int, device: torch.device) -> Tensor:
     return torch.cat((phases.cos(), phases.sin()), -1)
 
 
-def load_kyutai_lm(path: Path, config: KyutaiConfig, dtype: torch.dtype = torch.bfloat16) -> KyutaiLM:
-    """A published language model. Raises BadVoice: the file does not hold exactly these parameters."""
+def load_kyutai_lm(path: Path, config: KyutaiConfig, dtype: torch.dtype | None = torch.bfloat16) -> KyutaiLM:
+    """A published language model, as stored if ``dtype`` is None.
+
+    Raises BadVoice: the file does not hold exactly these parameters.
+    """
     with torch.device("meta"):
         net = KyutaiLM(config)
     load_published(net, path, _RENAMED, dtype)

@@ -5,11 +5,13 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from studio.engine.families.kyutai.cpu import CpuKyutaiLM
 from studio.engine.families.kyutai.model import ZERO, KyutaiLM
 from studio.engine.families.kyutai.policy import KyutaiInput
 from studio.engine.families.kyutai.speakers import read_labels
 from studio.engine.nets.sampling import FrameNoise
 
+KyutaiNet = KyutaiLM | CpuKyutaiLM
 _KEPT_PREFIXES = 8  # K and V of as many recordings are kept, about 25 MB each for ten seconds and two bytes a number
 
 
@@ -23,7 +25,7 @@ class KyutaiSlots:
         noise: position in the noise stream; on the CPU.
     """
 
-    def __init__(self, net: KyutaiLM, count: int, vectors: int, forced_steps: int = 1) -> None:
+    def __init__(self, net: KyutaiNet, count: int, vectors: int, forced_steps: int = 1) -> None:
         c = net.config
         self.state = net.init_state(count, vectors)
         device = self.state.position.device
@@ -50,7 +52,7 @@ class Attending:
         strengths: of guidance that it has learnt.
     """
 
-    def __init__(self, net: KyutaiLM, speakers: Sequence[tuple[Tensor, Tensor]], strengths: Sequence[float]) -> None:
+    def __init__(self, net: KyutaiNet, speakers: Sequence[tuple[Tensor, Tensor]], strengths: Sequence[float]) -> None:
         self._net, self._speakers, self._strengths = net, speakers, strengths
         self._attended: dict[int, list[tuple[Tensor, Tensor]]] = {}
 
@@ -75,11 +77,11 @@ class Prefixed:
     which is fed neither the recording nor text.
     """
 
-    def __init__(self, net: KyutaiLM, delay_steps: int) -> None:
+    def __init__(self, net: KyutaiNet, delay_steps: int) -> None:
         c = net.config
         self._net, self._delay_steps = net, delay_steps
         self._begun: dict[bytes, tuple[list[Tensor], Tensor, Tensor]] = {}
-        device = net.out_norm.alpha.device
+        device = net.device
         self._delays = torch.tensor(c.delays, device=device)
         self._initial = torch.tensor([c.text_card, *[c.card] * c.n_q], device=device)
 
@@ -115,6 +117,7 @@ class Prefixed:
         before = torch.cat((made.new_full((1, 1 + c.n_q), ZERO), made[: steps - 1]))
         is_initial = torch.arange(steps, device=prefix.device)[:, None] <= self._delays
         fed = torch.where(is_initial, self._initial, torch.stack((before, torch.full_like(before, ZERO))))
-        _, _, state = self._net.step(fed, self._net.init_state(2))
+        state = self._net.init_state(2)
+        self._net.advance(fed, state, torch.arange(2, device=prefix.device))
         rings = [one[:, :, :steps].clone() for one in state.rings]
         return rings, made[steps - 1], made[steps:, 1 : 1 + c.dep_q]

@@ -19,8 +19,9 @@ from studio.engine.families.base import FamilyInfo, Module, Row
 from studio.engine.families.common.rows import RowSetup
 from studio.engine.families.common.runner import MAX_DECODE_ROWS
 from studio.engine.families.kyutai.config import KyutaiConfig
-from studio.engine.families.kyutai.model import ZERO, KyutaiLM, load_kyutai_lm
-from studio.engine.families.kyutai.passages import Attending, KyutaiSlots, Prefixed
+from studio.engine.families.kyutai.cpu import CpuKyutaiLM
+from studio.engine.families.kyutai.model import ZERO, load_kyutai_lm
+from studio.engine.families.kyutai.passages import Attending, KyutaiNet, KyutaiSlots, Prefixed
 from studio.engine.families.kyutai.policy import MAIN, NEW_WORD, KyutaiInput, KyutaiOutput
 from studio.engine.families.kyutai.row import KyutaiModel, KyutaiRow
 from studio.engine.families.kyutai.speakers import read_prefix, read_speakers
@@ -45,7 +46,7 @@ class KyutaiModule:
 
     def __init__(
         self,
-        net: KyutaiLM,
+        net: KyutaiNet,
         settings: KyutaiSettings,
         speakers: Sequence[tuple[Tensor, Tensor]],
         slots: KyutaiSlots,
@@ -81,7 +82,7 @@ class KyutaiModule:
             slots.noise.seek(row[0], given.seed, given.at)
             if given.step == 0:
                 self._passages.begin(slots, row, given)
-        if self._spare is not None:
+        if self._spare is not None or isinstance(self._net, CpuKyutaiLM):
             return self._batch(slots, rows, inputs)
         return [self._batch(slots, [row], [given])[0] for row, given in zip(rows, inputs, strict=True)]
 
@@ -146,8 +147,7 @@ class KyutaiModule:
         if is_guided:
             is_hidden = ~is_initial & (step[:, None] <= self._unheard_until)
             tokens, run = torch.cat((tokens, tokens.masked_fill(is_hidden, ZERO))), torch.cat((index, second))
-        hidden, logits, after = self._net.step(tokens[:, None], slots.state.take(run))
-        slots.state.put(run, after)
+        hidden, logits = self._net.advance(tokens[:, None], slots.state, run)
         logits = logits[:count].float()  # [B, 1, text_card_out]
         begins = sample_tokens(logits, temperature, noise[:, :1], _TOP_TEXT)[:, 0] == NEW_WORD
         p_word, check = logits[:, 0].softmax(-1)[:, NEW_WORD], logits.sum((1, 2))
@@ -184,20 +184,20 @@ class KyutaiFamily:
 
     def __init__(
         self,
-        net: KyutaiLM,
+        net: KyutaiNet,
         settings: KyutaiSettings,
         text: KyutaiText,
         speakers: Sequence[tuple[Tensor, Tensor]],
         prefixes: Sequence[np.ndarray],
         rows: int,
     ) -> None:
-        c, device = net.config, next(net.parameters()).device
+        c, device = net.config, net.device
         self.net, self._text, self._prefixes = net, text, prefixes
         self.slots_per_row = 2 if settings.is_prefixed else 1  # the second is for guidance
         on_gpu, vectors, count = device.type == "cuda", speakers[0][0].shape[1] if speakers else 0, rows
         count *= self.slots_per_row
         numbers = 2 * c.num_layers * c.dim * (c.context + vectors)
-        check_memory(device, count + 1, numbers * net.out_norm.alpha.element_size())
+        check_memory(device, count + 1, numbers * (2 if on_gpu else 4))
         forced_steps = settings.delay_steps + max(c.delays) if settings.is_prefixed else 1
         self.slots = KyutaiSlots(net, count + on_gpu, vectors, forced_steps)
         module = KyutaiModule(net, settings, speakers, self.slots, count if on_gpu else None)
@@ -237,8 +237,9 @@ def load(card: Card, folder: Path, device: torch.device, rows: int) -> KyutaiFam
         speakers = [read_speakers([path], config.speaker_width) for path in paths]
     if len({vectors.shape for vectors, _ in speakers}) > 1:
         raise BadVoice("the speakers have different numbers of vectors", _AGAIN)
-    dtype = torch.bfloat16 if device.type == "cuda" else torch.float32
-    net = load_kyutai_lm(weights_file(folder, card, MODEL), config, dtype).to(device)
+    on_gpu, weights = device.type == "cuda", weights_file(folder, card, MODEL)
+    trained = load_kyutai_lm(weights, config, torch.bfloat16 if on_gpu else None)
+    net = trained.to(device) if on_gpu else CpuKyutaiLM(trained)
     return KyutaiFamily(net, settings, text, speakers, prefixes, rows)
 
 
