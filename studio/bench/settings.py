@@ -273,6 +273,15 @@ class CodecSetting(Parameters):
     threads: Threads = 1
 
 
+class KyutaiSetting(Parameters):
+    """A step of Kyutai's language model on a CPU, with random weights, beside Kyutai's code if installed."""
+
+    rows: Annotated[tuple[int, ...], typer.Option(min=1, max=64, help="Streams at once; 1, 32 by default.")] = (1, 32)
+    steps: Annotated[int, typer.Option(min=2, max=10_000, help="Timed steps for each.")] = 10
+    layers: Annotated[int, typer.Option(min=1, max=16, help="Of the backbone; 16 are published.")] = 16
+    threads: Threads = 2  # of Kyutai's code: ours takes the second core for large products anyway
+
+
 class HostSetting(Parameters):
     """CPU time of a frame on the host, with nets that cost nothing: engine and socket threads."""
 

@@ -14,7 +14,7 @@ from studio.bench.options import FINAL_TEXTS
 from studio.bench.page import inspect as inspecting
 from studio.bench.page import key_to_ear as page
 from studio.bench.page import live
-from studio.bench.speed import cascade, codec, gpu, host, latency, replicas, step, terminal, throughput
+from studio.bench.speed import cascade, codec, gpu, host, kyutai, latency, replicas, step, terminal, throughput
 from studio.bench.speed import load as speaking
 from studio.bench.tables import figures as tables
 from studio.core.cards import read_cards
@@ -70,6 +70,7 @@ TOPICS: dict[str, tuple[str, dict[str, tuple[str, Show]]]] = {
                 )
             },
             "codec": ("A frame of Mimi's decoder", codec.show),
+            "kyutai": ("A step of Kyutai's language model", kyutai.show),
             "gpu-kernels": ("The CUDA form on a GPU", gpu.show),
             "host": ("CPU time of a frame beside a GPU", host.show),
             "replicas": ("Replicas behind a front", replicas.show),

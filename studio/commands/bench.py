@@ -84,6 +84,7 @@ for _name, _setting, _target in (
     ("cascade", settings.CascadeSetting, "speed.cascade:bench_cascade"),
     ("step", settings.StepSetting, "speed.step:bench_step"),
     ("codec", settings.CodecSetting, "speed.codec:bench_codec"),
+    ("kyutai", settings.KyutaiSetting, "speed.kyutai:bench_kyutai"),
     ("gpu", settings.GpuSetting, "speed.gpu:bench_gpu"),
     ("host", settings.HostSetting, "speed.host:bench_host"),
     ("load", settings.LoadSetting, "speed.load:bench_load"),

@@ -145,7 +145,8 @@ class TraceStore:
             if not _TOKEN.fullmatch(token) or token in self._writing or orphan.is_dir() != (token == orphan.name):
                 continue
             changed_s = max(_changed_and_size(one)[0] for one in (orphan, orphan / "events.jsonl"))
-            if changed_s < time.time() - _ORPHAN_S and not is_written(orphan):  # by another server
+            is_old = 0.0 < changed_s < time.time() - _ORPHAN_S  # zero: its writer has just closed it
+            if is_old and not is_written(orphan):  # by another server
                 if token == orphan.name:
                     shutil.rmtree(orphan, ignore_errors=True)
                 else:

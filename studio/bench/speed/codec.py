@@ -25,7 +25,7 @@ from studio.measure.report import print_table
 
 _CPU = torch.device("cpu")
 _WARM = 3
-_ABSENT = "moshi is not installed: pip install --no-deps --target FOLDER moshi, and PYTHONPATH=FOLDER"
+ABSENT = "moshi is not installed: pip install --no-deps --target FOLDER moshi, and PYTHONPATH=FOLDER"
 
 
 def bench_codec(setting: CodecSetting, config: MimiConfig | None = None) -> dict[str, Any]:
@@ -41,7 +41,7 @@ def bench_codec(setting: CodecSetting, config: MimiConfig | None = None) -> dict
     out |= {"frame_ms": 1000.0 * trained.config.frame_samples / trained.config.sample_rate_hz}
     out |= {"floor_ms": 1000.0 * weights / bandwidth, "bandwidth_gb_s": bandwidth / 1e9, "runs": runs}
     if kyutai is None:
-        out["left_out"] = _ABSENT
+        out["left_out"] = ABSENT
     if not setting.quiet:
         show(out)
     return out
@@ -73,9 +73,9 @@ def _run(rows: int, frames: int, trained: Mimi, cpu: CpuMimi, kyutai: Any) -> di
             stack.enter_context(kyutai.streaming(rows))
         for _ in range(_WARM + frames):
             codes = torch.randint(c.codebook_size, (rows, 1, c.channels))
-            pcm = _timed(ours_ms, lambda codes=codes: cpu.step(codes.numpy(), slots, numbers))
+            pcm = timed(ours_ms, lambda codes=codes: cpu.step(codes.numpy(), slots, numbers))
             if kyutai is not None:
-                expected = _timed(theirs_ms, lambda codes=codes: kyutai.decode(codes.transpose(1, 2)))[:, 0].numpy()
+                expected = timed(theirs_ms, lambda codes=codes: kyutai.decode(codes.transpose(1, 2)))[:, 0].numpy()
                 difference = float(np.linalg.norm(pcm - expected) / np.linalg.norm(expected))
     run: dict[str, Any] = {"rows": rows, "ours_ms": percentiles(ours_ms[_WARM:])}
     if kyutai is not None:
@@ -83,7 +83,7 @@ def _run(rows: int, frames: int, trained: Mimi, cpu: CpuMimi, kyutai: Any) -> di
     return run
 
 
-def _timed(times_ms: list[float], work: Callable[[], Any]) -> Any:
+def timed(times_ms: list[float], work: Callable[[], Any]) -> Any:
     """The result of ``work``, whose time is appended."""
     results = []
     times_ms.append(1000.0 * seconds(lambda: results.append(work()), _CPU))

@@ -11,7 +11,7 @@ from studio.engine.families.kyutai.row import FINAL_STEPS
 from studio.engine.nets.loading import NetConfig
 
 # What this package computes; a file that asks for something else is refused.
-_FIXED: dict[str, Any] = {
+FIXED: dict[str, Any] = {
     "causal": True,
     "layer_scale": None,
     "gating": "silu",
@@ -90,7 +90,7 @@ class KyutaiConfig(NetConfig):
     @classmethod
     def read_published(cls, values: Mapping[str, Any]) -> Self:
         """From the content of a ``config.json``. Raises BadVoice: it is of another kind of model, or damaged."""
-        for name, expected in _FIXED.items():
+        for name, expected in FIXED.items():
             if values.get(name) != expected:
                 found = to_printable(repr(values.get(name)), 80)
                 raise BadVoice(f"{name} is {found}, and only {expected!r} is known", _DO)

@@ -75,6 +75,7 @@ class _Block:
     ) -> None:
         self._qkv, self._out = _product(in_proj, norms[0]), _product(out_proj)
         self._up, self._down = _product(feed.linear_in.weight, norms[1]), _product(feed.linear_out.weight)
+        self.products = self._qkv, self._out, self._up, self._down
         self._scale = np.float32(math.sqrt(heads / in_proj.shape[1]))
 
     def attend(
@@ -102,6 +103,7 @@ class _Cross:
         width, attention = block.norm_cross.normalized_shape[0], block.cross_attention
         self._norm = CpuLayerNorm(block.norm_cross)
         self._query, self._out = _product(attention.in_proj_weight[:width]), _product(attention.out_proj.weight)
+        self.products = self._query, self._out
         self._scale = np.float32(math.sqrt(attention.heads / width))
 
     def __call__(self, x: np.ndarray, other: Ring, slots: np.ndarray) -> np.ndarray:
@@ -161,6 +163,17 @@ class CpuKyutaiLM:
         )
         norms = block.norm1, block.norm2
         return [_Block(norms, in_proj, out, feed, c.depformer_num_heads) for in_proj, out, feed in weights]
+
+    @property
+    def step_bytes(self) -> int:
+        """Bytes of weights that a step of one row reads: each codebook those of its set."""
+        backbone = sum(one.weight_bytes for part in (*self._blocks, *self._cross) for one in part.products)
+        depth = sum(
+            logits.weight_bytes + self._depth_in[chosen].weight_bytes + sum(one.weight_bytes for one in products)
+            for chosen, logits in zip(self.config.depformer_weights_per_step_schedule, self._logits, strict=True)
+            for products in [[one for sets in self._depth_blocks for one in sets[chosen].products]]
+        )
+        return backbone + self._text_logits.weight_bytes + depth
 
     def init_state(self, rows: int, vectors: int = 0) -> KyutaiState:
         """See ``KyutaiLM``."""
