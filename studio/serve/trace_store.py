@@ -144,9 +144,11 @@ class TraceStore:
             token = orphan.name.removesuffix(_PART)
             if not _TOKEN.fullmatch(token) or token in self._writing or orphan.is_dir() != (token == orphan.name):
                 continue
-            changed_s = max(_changed_and_size(one)[0] for one in (orphan, orphan / "events.jsonl"))
-            is_old = 0.0 < changed_s < time.time() - _ORPHAN_S  # zero: its writer has just closed it
-            if is_old and not is_written(orphan):  # by another server
+            try:
+                changed_s = max(orphan.stat().st_mtime, _changed_and_size(orphan / "events.jsonl")[0])
+            except OSError:  # its writer has just closed it
+                continue
+            if changed_s < time.time() - _ORPHAN_S and not is_written(orphan):  # by another server
                 if token == orphan.name:
                     shutil.rmtree(orphan, ignore_errors=True)
                 else:

@@ -31,6 +31,7 @@ IDLE_CLOSE_S = 1.0  # for the client of an idle socket to read so much that a cl
 FRESH_S = 10.0  # a socket that spoke so recently is not closed to make room for another
 NEW_S = 1.0  # nor is one that was opened so recently
 REMEMBERED = 64  # ended utterances whose player may still report
+_TRACES_S = 10.0
 UNFINISHED = 4  # times the utterance limit may exist whose traces are still being written
 
 log = logging.getLogger("studio.serve")
@@ -189,6 +190,7 @@ class SpeakSession:
 
     async def _dispatch(self, message: wire.Message) -> None:
         if isinstance(message, wire.Open):
+            await self._wait_for_traces()
             self._check_capacity(message.utterance)
             self._opening[message.utterance] = inbox = Inbox()
             task = asyncio.create_task(self._open_and_deliver(message, inbox))
@@ -230,6 +232,14 @@ class SpeakSession:
             raise BadMessage(f"there is no utterance {message.utterance} on this socket", "send 'open' first")
         if not isinstance(message, wire.PlayedReport | wire.Cancel):
             raise Closed(f"utterance {message.utterance} has ended", "open a new one")
+
+    async def _wait_for_traces(self) -> None:
+        """Read nothing more while the traces of many ended utterances are still being written: the disk is slow."""
+        most, until_s = UNFINISHED * self._settings.max_utterances_per_socket, time.monotonic() + _TRACES_S
+        while len(self._streams) >= most and (left_s := until_s - time.monotonic()) > 0.0:
+            if not any(stream.is_over for stream in self._streams.values()):
+                return
+            await asyncio.wait(self._senders, timeout=left_s, return_when=asyncio.FIRST_COMPLETED)
 
     def _check_capacity(self, number: int) -> None:
         """Raises BadMessage, Busy where an utterance of this number cannot be opened now."""

@@ -15,7 +15,7 @@ from tones import Script
 from studio.core.packets import Packet
 from studio.core.ports import SpeakRequest
 from studio.serve.live.protocol import MAX_MESSAGE_CHARS
-from studio.serve.live.socket import SpeakSession
+from studio.serve.live.socket import UNFINISHED, SpeakSession
 from studio.serve.live.stream import NETWORK_WAIT_MS
 from studio.serve.trace_store import TraceStore
 
@@ -55,7 +55,7 @@ def test_credit_paces_the_voice(serving: Serving) -> None:
 
 
 def test_utterance_with_all_events_sent_does_not_count(serving: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its trace may still be being written."""
+    """Its trace may still be being written: the next one waits for that only where the disk is far behind."""
     finish = TraceStore.finish
 
     def slowly(trace_store: TraceStore, writer: Any) -> None:
@@ -64,7 +64,7 @@ def test_utterance_with_all_events_sent_does_not_count(serving: Serving, monkeyp
 
     monkeypatch.setattr(TraceStore, "finish", slowly)
     with serving(max_utterances_per_socket=1).talk() as talk:
-        for number in range(3):
+        for number in range(3 * UNFINISHED):
             assert talk.open(number)["type"] == "ready"
             talk.say("cancel", number)
             talk.until("ended", utterance=number)

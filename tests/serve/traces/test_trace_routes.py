@@ -136,6 +136,16 @@ def test_bytes_are_bounded_and_orphans_deleted(tmp_path: Path) -> None:
     assert (old.exists(), new.exists(), foreign.exists()) == (False, True, True)
 
 
+def test_a_trace_that_was_just_closed_is_no_orphan(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its folder is listed and then gone."""
+    closed = tmp_path / ("c" * 22)
+    monkeypatch.setattr(Path, "iterdir", lambda folder: iter([closed] if folder == tmp_path else []))
+    TraceStore(tmp_path, max_traces=2, max_bytes=2500)
+    assert not caplog.records
+
+
 def finished(trace_store: TraceStore) -> str:
     token, writer = trace_store.begin({})
     trace_store.finish(writer)
