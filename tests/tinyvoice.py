@@ -52,6 +52,7 @@ KYUTAI_VALUES: dict[str, Any] = {
     "text_card": _TOKENS,
     "card": 16,
     "context": 40,
+    "tokenizer_name": "tokenizer_spm_8k_en_fr_audio.model",
     "tts_config": {"audio_delay": 0.33, "second_stream_ahead": 2},
 }
 

@@ -8,12 +8,14 @@ import typer
 from studio.commands.common import Json
 from studio.core.errors import BadText
 from studio.core.terminal import print_json, print_line
+from studio.core.text.language import DEFAULT, in_language
 from studio.core.text.livetext import MAX_FIELD_CHARS
 from studio.core.text.words import WordChanges, WordStream
 
 
 def words(
     text: Annotated[str, typer.Argument(help="Text; - reads a pipe.")],
+    language: Annotated[str, typer.Option(help="Of the text: en or fr.")] = DEFAULT,
     as_json: Json = False,
 ) -> None:
     """Print the spoken words of a text with their places in it: characters, the first is 0, the end is not included."""
@@ -25,7 +27,7 @@ def words(
         text = "".join(piece.text for piece in _bounded(read_pipe(sys.stdin.fileno())))
     elif len(text) > MAX_FIELD_CHARS:
         raise _too_long()
-    stream = WordStream(best())
+    stream = WordStream(in_language(best(), language))
     changes = WordChanges()
     changes.extend(stream.push(text))
     changes.extend(stream.end())

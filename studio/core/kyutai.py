@@ -1,5 +1,6 @@
 """Kyutai's text-to-speech models as published: what ``config.json`` says beside the sizes of the net."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast
@@ -7,6 +8,7 @@ from typing import Any, cast
 from studio.core.checks import is_number, to_printable
 from studio.core.errors import BadVoice
 from studio.core.options import OptionSpec
+from studio.core.text.language import DEFAULT, LANGUAGES
 from studio.core.time import TimeBase
 
 # Names of the files in a voice's folder; a speaker's file is ``speaker-NUMBER.safetensors``, from 0.
@@ -28,12 +30,14 @@ class KyutaiSettings:
         strengths: of guidance: those that the model has learnt, by label; of a prefixed model, those that are offered.
         is_prefixed: whether a voice is the codes of a recording, which precede the speech. Such a model has no
             conditions, and guidance runs a second row.
+        languages: that its tokenizer names; English where it names none, and of a prefixed model.
     """
 
     delay_steps: int
     look_ahead_words: int
     strengths: tuple[float, ...]
     is_prefixed: bool = False
+    languages: tuple[str, ...] = (DEFAULT,)
 
     @staticmethod
     def read(values: Mapping[str, Any]) -> "KyutaiSettings":
@@ -51,12 +55,22 @@ class KyutaiSettings:
         is_prefixed = values.get("conditioners") == {}
         strengths = _STRENGTHS if is_prefixed else _learnt_strengths(values)
         frames_per_s = TIME_BASE.rate_hz / TIME_BASE.frame_samples
-        return KyutaiSettings(int(delay_s * frames_per_s), look_ahead, strengths, is_prefixed)
+        named = [] if is_prefixed else re.split("[_.]", str(values.get("tokenizer_name", "")))
+        languages = tuple(one for one in LANGUAGES if one in named) or (DEFAULT,)
+        return KyutaiSettings(int(delay_s * frames_per_s), look_ahead, strengths, is_prefixed, languages)
 
     def options(self) -> tuple[OptionSpec, ...]:
         """Of a voice of this model."""
         choices = tuple(f"{one:g}" for one in self.strengths)
         default = "2" if "2" in choices else choices[0]
+        language = OptionSpec(
+            "language",
+            "choice",
+            self.languages[0],
+            "Language",
+            "of the text: " + ", ".join(f"{LANGUAGES[one]} ({one})" for one in self.languages),
+            choices=self.languages,
+        )
         return (
             OptionSpec(
                 "cfg",
@@ -75,10 +89,11 @@ class KyutaiSettings:
                 low=0,
                 high=10,
             ),
+            *((language,) if self.languages != (DEFAULT,) else ()),
         )
 
 
-PUBLISHED = KyutaiSettings(16, 2, _STRENGTHS)  # those of kyutai/tts-1.6b-en_fr
+PUBLISHED = KyutaiSettings(16, 2, _STRENGTHS, languages=("en", "fr"))  # those of kyutai/tts-1.6b-en_fr
 
 
 def _learnt_strengths(values: Mapping[str, Any]) -> tuple[float, ...]:

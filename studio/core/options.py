@@ -16,6 +16,7 @@ _RULES = {
     "low": _LIMIT,
     "high": _LIMIT,
 }
+_LANGUAGE = "leave language out: the studio's voices without it speak English"
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,8 @@ def merge_options(specs: Sequence[OptionSpec], changes: Mapping[str, Any], base:
     """``base`` with ``changes``, each value checked against its card's range. Raises BadOption."""
     known = {spec.name: spec for spec in specs}
     for name, value in changes.items():
+        if name == "language" and name not in known:
+            raise BadOption("this voice has no choice of language", _LANGUAGE)
         if name not in known:
             raise BadOption(f"there is no option {name[:100]!r}", f"there are {', '.join(known)}")
         if not known[name].rule.fits(value):
@@ -76,6 +79,8 @@ def parse_options(specs: Sequence[OptionSpec], assignments: Sequence[str]) -> di
     options: dict[str, Any] = {}
     for assignment in assignments:
         name, equals, value = assignment.partition("=")
+        if name == "language" and name not in known:
+            raise BadOption("this voice has no choice of language", _LANGUAGE)
         if name in known and not equals:
             raise BadOption(
                 f"{name} has no value", f"write {name}=value, where the value is {known[name].rule.expected}"

@@ -166,7 +166,8 @@ class Normaliser(Protocol):
     are spoken already. Output: for each spoken word, the word
     (lower case letters and apostrophes, with at most one trailing mark of ``,.?!;:``) and the index of the written
     token that it came from. A token without a reading yields no word; one that is spoken with its neighbours (the
-    "000" of "5 000") may yield an empty word, which is not passed on.
+    "000" of "5 000") may yield an empty word, which is not passed on. ``studio.core.text.language`` has the optional
+    attributes ``language`` and ``in_language``.
     """
 
     def __call__(self, tokens: Sequence[str], before: Sequence[str] = ()) -> list[tuple[str, int]]: ...

@@ -49,7 +49,7 @@ Phrases = list[str]
 GroupReader = Callable[[re.Match[str], str], Phrases | None]
 
 
-def _spread(spoken: str, tokens: int) -> Phrases:
+def spread(spoken: str, tokens: int) -> Phrases:
     """A phrase over so many tokens: the first words to the first one, and one word to each of the others.
 
     Tokens without a word get an empty phrase.
@@ -92,12 +92,12 @@ def _thousands(m: re.Match[str], before: str) -> Phrases | None:
     tokens = amount.count(" ") + 1
     plain = amount.replace(" ", "") + decimals.replace(",", ".")
     if currency:
-        return _spread(money(sign, currency, plain), tokens)
-    spoken = _spread(cardinal(sign + plain), tokens)
+        return spread(money(sign, currency, plain), tokens)
+    spoken = spread(cardinal(sign + plain), tokens)
     if not after:
         return spoken
     if after in CURRENCIES or after in CODES:
-        return _spread(money(sign, CODES.get(after, after), plain), tokens + 1)
+        return spread(money(sign, CODES.get(after, after), plain), tokens + 1)
     name = unit_name(after, several=True)
     return [*spoken, name] if name else None
 
@@ -133,7 +133,7 @@ def _code_first(m: re.Match[str], before: str) -> Phrases | None:
             "",
             " ".join(spoken[-len(CURRENCIES[sign][1].split()) - 1 :]),
         ]
-    return _spread(money("", sign, m[2]), 2)
+    return spread(money("", sign, m[2]), 2)
 
 
 def _code_last(m: re.Match[str], before: str) -> Phrases | None:
@@ -143,7 +143,7 @@ def _code_last(m: re.Match[str], before: str) -> Phrases | None:
     names = money("", sign, m[1])
     if "." not in m[1] and "," not in m[1] and len(name := CURRENCIES[sign][0 if is_one(m[1]) else 1]) > 1:
         return [amount_of(m[1]), name]
-    return _spread(names, 2)
+    return spread(names, 2)
 
 
 def _measured(m: re.Match[str], before: str) -> Phrases | None:
@@ -163,7 +163,7 @@ def _area(m: re.Match[str], before: str) -> Phrases | None:
 def _code_per(m: re.Match[str], before: str) -> Phrases | None:
     """50 EUR/month."""
     under = m[3] if m[3] in PER else unit_name(m[3], several=False)
-    return None if under is None else _spread(f"{money('', CODES.get(m[2], m[2]), m[1])} per {under}", 2)
+    return None if under is None else spread(f"{money('', CODES.get(m[2], m[2]), m[1])} per {under}", 2)
 
 
 def _clock_half(m: re.Match[str], before: str) -> Phrases | None:
@@ -208,10 +208,10 @@ _GROUPS: tuple[tuple[str, GroupReader], ...] = (
     (rf"({NUM}) ({_SCALE}|{UNIT})[-~]({NUM}) ({_SCALE}|{UNIT})", _amount_range),
     (rf"({_CODE}|{CURRENCY}) ({SIGN}?{NUM})(?: ({_SCALE}))?", _code_first),
     (rf"({_CODE}|{CURRENCY}) ({SIGN}?{NUM})()(?:,-)?", _code_first),
-    (rf"({_CODE})({NUM}) ({_SCALE})", lambda m, _: _spread(money("", CODES[m[1]], m[2], m[3]), 2)),
+    (rf"({_CODE})({NUM}) ({_SCALE})", lambda m, _: spread(money("", CODES[m[1]], m[2], m[3]), 2)),
     (
         rf"({NUM})({_SCALE_LETTER}) ({CURRENCY}|{_CODE})",
-        lambda m, _: _spread(money("", CODES.get(m[3], m[3]), m[1], m[2]), 2),
+        lambda m, _: spread(money("", CODES.get(m[3], m[3]), m[1], m[2]), 2),
     ),
     (rf"({AMOUNT}) ({CURRENCY}|{_CODE})/([A-Za-z]+)", _code_per),
     (rf"({AMOUNT}) (?:({_SCALE}) )?({CURRENCY}|{_CODE})", _code_last),
@@ -222,7 +222,7 @@ _GROUPS: tuple[tuple[str, GroupReader], ...] = (
     (rf"(\d+) ([1-9]/[1-9]\d?|[{VULGARS}])()", _mixed),
     (
         rf"({AMOUNT}) ([lL])/100 ?km",
-        lambda m, _: [cardinal(m[1]), *_spread("liters per one hundred kilometers", m[0].count(" "))],
+        lambda m, _: [cardinal(m[1]), *spread("liters per one hundred kilometers", m[0].count(" "))],
     ),
     (rf"({AMOUNT}) (bn|tn|mn|mln|bln)", lambda m, _: [amount_of(m[1]), SCALE_LETTERS[m[2]]]),
     (rf"({AMOUNT}) (sq|cu|fl)\.? ({UNIT})", _area),

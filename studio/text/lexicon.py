@@ -9,7 +9,7 @@ from pathlib import Path
 from studio.core.errors import BadFile, StudioError
 from studio.core.files import read_bounded
 from studio.core.ports import Normaliser
-from studio.core.text.typography import split_mark
+from studio.core.text.language import ENGLISH, Language, in_language
 
 # IPA that voices are trained on, with capitals for diphthongs and the flap.
 PHONEMES = "AIOWYbdfhijklmnpstuvwzæðŋɑɐɔəɛɜɡɪɹɾTʃʊʌʒʔʤʧθᵊᵻ"
@@ -129,6 +129,19 @@ class LexiconNormaliser:
         self._lexicon, self._other = lexicon, other
         self._spoken: Mapping[str, str] = {}  # what words with phonemes are called, where not by themselves
         self.why: str = getattr(other, "why", "")
+        self.language: Language = getattr(other, "language", ENGLISH)
+        self._others: dict[str, Normaliser] = {}
+
+    def in_language(self, code: str) -> Normaliser:
+        """See ``studio.core.text.language``."""
+        if code not in self._others:
+            other = in_language(self._other, code)
+            self._others[code] = self if other is self._other else self._over(other)
+        return self._others[code]
+
+    def _over(self, other: Normaliser) -> Normaliser:
+        """This lexicon over another normaliser."""
+        return LexiconNormaliser(self._lexicon, other)
 
     def __call__(self, tokens: Sequence[str], before: Sequence[str] = ()) -> list[tuple[str, int]]:
         out: list[tuple[str, int]] = []
@@ -141,7 +154,7 @@ class LexiconNormaliser:
             run.clear()
 
         for at, token in enumerate(tokens):
-            base, mark = split_mark(token)
+            base, mark = self.language.split_mark(token)
             word = base.lower()
             if word in self._lexicon.phonemes:
                 read_run()

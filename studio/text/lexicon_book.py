@@ -97,6 +97,9 @@ class BookNormaliser(LexiconNormaliser):
         """Processes that compute attention anew read the file themselves; a lock cannot be sent to them."""
         return BookNormaliser, (self._path, self._other)
 
+    def _over(self, other: Normaliser) -> Normaliser:
+        return BookNormaliser(self._path, other)
+
     def __call__(self, tokens: Sequence[str], before: Sequence[str] = ()) -> list[tuple[str, int]]:
         if self._current() != self._stamp and self._reading.acquire(blocking=False):
             reader = threading.Thread(target=self._read_and_release, name="lexicon", daemon=True)

@@ -6,8 +6,10 @@ from importlib.util import find_spec
 
 from studio.core.errors import NeedsPackage
 from studio.core.ports import Normaliser
+from studio.core.text.language import DEFAULT
 from studio.core.text.typography import MARKS, MUTE, split_mark
 from studio.text import numbers
+from studio.text.addresses import ADDRESS, ADDRESS_RUN, LONG_NUMBER
 from studio.text.context import Beside, read_in_context
 from studio.text.groups import closing_stop, read_group
 from studio.text.tables import (
@@ -41,12 +43,6 @@ _OPERATOR = "|".join(map(re.escape, OPERATORS))
 _RUN = re.compile(
     rf"[A-Za-z]+(?:'[A-Za-z]+)*|\d{{1,3}}(?:,\d{{3}})+(?!\d)(?:\.\d+)?|\d+(?:\.\d+)?|(?<![A-Za-z\d])\.\d+|{_OPERATOR}|{EXPONENT}|."
 )
-_ADDRESS_RUN = re.compile(r"[A-Za-z]+(?:'[A-Za-z]+)*|\d+|.")
-_ADDRESS = re.compile(
-    r"(?i:[a-z]+://|www\.)\S+|(?i:mailto:)?\S+@\S+\.\S+|~?/[\w.~-]+(?:/[\w.~-]*)*|localhost(?::\d+)?(?:/\S*)?"
-    r"|(?:\d{1,3}\.){3}\d{1,3}(?::\d+)?/\S*[A-Za-z]\S*|(?=\S*[A-Za-z-]\S*\.|\S*/)[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)*\.(?:[a-z]{2,6}|COM|ORG|NET)(?::\d+)?(?:/\S*)?"
-)
-_LONG_NUMBER = 3  # digits from which a number in an address is read digit by digit
 _INNER = re.compile(r"[-/_]+|(?<=[,:;!?])(?=[A-Za-z])|(?<=[a-z0-9%]\.)(?=[A-Z][a-z])|(?<=[a-z]\.)(?=[IA]\b)")
 _NUMERAL = re.compile("[ivx]+|[IVXLC]+(?:th|st|nd|rd)")
 _COMPARED = re.compile(r"([<>≤≥≈]|[<>]=)([^<>=]*\d[^<>=]*)")
@@ -80,6 +76,12 @@ class PlainNormaliser:
 
     why = f"numbers and signs need the text group: {GROUP}"
 
+    def in_language(self, code: str) -> Normaliser:
+        """See ``studio.core.text.language``."""
+        if code != DEFAULT:
+            raise NeedsPackage("French is read with num2words, which is not installed", GROUP)
+        return self
+
     def __call__(self, tokens: Sequence[str], before: Sequence[str] = ()) -> list[tuple[str, int]]:
         out: list[tuple[str, int]] = []
         for k, token in enumerate(tokens):
@@ -96,6 +98,14 @@ class EnglishNormaliser:
     """Reads numbers, dates, times, money, measures, abbreviations and signs, too."""
 
     why = "there is no reading for this sign: write it in words"
+
+    def in_language(self, code: str) -> Normaliser:
+        """See ``studio.core.text.language``."""
+        if code == "fr":
+            from studio.text.french.normalise import FrenchNormaliser
+
+            return FrenchNormaliser()
+        return self
 
     def __call__(self, tokens: Sequence[str], before: Sequence[str] = ()) -> list[tuple[str, int]]:
         out: list[tuple[str, int]] = []
@@ -186,7 +196,7 @@ def _read_one(base: str) -> str:
         return spoken
     if _DOTS.fullmatch(base):
         return " ".join(base.lower().replace(".", ""))
-    parts = [] if _ADDRESS.fullmatch(base) else [part for part in _INNER.split(base) if part.strip("'")]
+    parts = [] if ADDRESS.fullmatch(base) else [part for part in _INNER.split(base) if part.strip("'")]
     if len(parts) > 1 and not any(c in base for c in "+=<>×÷") and "->" not in base:
         bare = [split_mark(part.lstrip("'")) for part in parts]
         marks = [_ending(*one, after) for one, after in zip(bare, parts[1:], strict=False)] + [bare[-1][1]]
@@ -199,8 +209,8 @@ def _runs(base: str) -> str:
     """Runs of letters, numbers and signs one by one: mp3, v2.0, C++, me@example.com."""
     if base in ("/", "#"):
         return ""  # alone they are layout: no reading
-    address = _ADDRESS.fullmatch(base) is not None
-    runs = (_ADDRESS_RUN if address else _RUN).findall(base)
+    address = ADDRESS.fullmatch(base) is not None
+    runs = (ADDRESS_RUN if address else _RUN).findall(base)
     spoken: list[str] = []
     for at, run in enumerate(runs):
         before, after = (runs[at - 1] if at else ""), (runs[at + 1] if at + 1 < len(runs) else "")
@@ -210,7 +220,7 @@ def _runs(base: str) -> str:
             plain = run.lower() if address and run in READ_AS else letters(run.lower() if in_host else run)
             spoken.append(" ".join(run.lower()) if is_spelled else plain)
         elif run[-1].isdecimal() and run[0] in ".0123456789":
-            spoken.append(numbers.digits(run) if address and len(run) >= _LONG_NUMBER else numbers.cardinal(run))
+            spoken.append(numbers.digits(run) if address and len(run) >= LONG_NUMBER else numbers.cardinal(run))
         elif run in OPERATORS:
             spoken.append(OPERATORS[run])
         elif len(run) > 1 or (run in "²³" and before[-1:].isalnum()):

@@ -17,6 +17,10 @@ def test_settings_are_read() -> None:
     assert KyutaiSettings.read(VALUES) == KyutaiSettings(16, 2, (1.0, 1.5, 2.0))
     guidance, padding = KyutaiSettings.read(VALUES).options()
     assert guidance.choices == ("1", "1.5", "2") and guidance.default == "2" and padding.default == 1
+    assert [one.name for one in PUBLISHED.options()] == ["cfg", "padding", "language"]
+    named = KyutaiSettings.read(VALUES | {"tokenizer_name": "tokenizer_spm_8k_en_fr_audio.model"})
+    assert named.languages == ("en", "fr") and named.options()[2].choices == ("en", "fr")
+    assert KyutaiSettings.read(VALUES | {"tokenizer_name": "spm_fr.model"}).languages == ("fr",)
     assert PUBLISHED.options()[0].choices == ("1", "1.5", "2", "2.5", "3", "3.5", "4")
     alone = KyutaiSettings.read(VALUES | {"tts_config": {"audio_delay": 0}, "demux_second_stream": False})
     assert (alone.delay_steps, alone.look_ahead_words) == (0, 0)

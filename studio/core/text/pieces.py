@@ -4,6 +4,7 @@ import html
 import re
 from dataclasses import dataclass
 
+from studio.core.text.language import ENGLISH, Language
 from studio.core.text.typography import (
     BREAK,
     CURRENCY,
@@ -12,14 +13,11 @@ from studio.core.text.typography import (
     MAX_WORD_LETTERS,
     MUTE,
     WHITE,
-    fold,
-    is_abbreviation,
     why_unsayable,
 )
 
 _PLAIN = re.compile(r"[A-Za-z]{1,40}(?:'[A-Za-z]{1,10})?[,.?!;:]?")
 _SPLIT = re.compile(r"\0+|-{2,}|\.{2,}(?=[A-Za-z0-9])")
-_LONG = re.compile(rf"[A-Za-z']{{{MAX_WORD_LETTERS + 1},}}")
 _LAYOUT = "*_~|"  # around a word: emphasis and tables
 _TAIL = "'" + _LAYOUT + MARKS
 _ANGLED = re.compile(r"<(/?)([^<>]*[A-Za-z][^<>]*?)(/?)>")
@@ -66,7 +64,7 @@ _A_TARGET = "the address of a link is not spoken"
 
 @dataclass(frozen=True)
 class TokenPiece:
-    """Input of a normaliser: ASCII and SYMBOLS, at most one trailing mark, and its place in the text as sent."""
+    """Input of a normaliser: plain characters, at most one trailing mark, and its place in the text as sent."""
 
     text: str
     char_start: int
@@ -82,12 +80,13 @@ class UnsupportedSpan:
     why: str
 
 
-def token_parts(token: str) -> list[tuple[int, int]]:
+def token_parts(token: str, language: Language = ENGLISH) -> list[tuple[int, int]]:
     """The written tokens in a text that ``goes_on`` held together: where each begins and ends.
 
-    White space inside a tag of markup, or behind a hyphen that parts a word at a line's end, parts no token.
+    White space parts no token inside a tag of markup, behind a hyphen that parts a word at a line's end, and before a
+    mark that the language writes behind white space.
     """
-    tags, _, plains = _markup(token)
+    tags, _, plains = _markup(token, language)
     parts: list[tuple[int, int]] = []
     begin: int | None = None
     for at, char in enumerate(token):
@@ -100,7 +99,7 @@ def token_parts(token: str) -> list[tuple[int, int]]:
     return parts if begin is None else [*parts, (begin, len(token))]
 
 
-def split_token(token: str, start: int) -> tuple[list[TokenPiece], list[UnsupportedSpan]]:
+def split_token(token: str, start: int, language: Language = ENGLISH) -> tuple[list[TokenPiece], list[UnsupportedSpan]]:
     """Pieces and unsupported spans of one written token that begins at ``start``, each in order.
 
     Quotes, brackets, dashes and ellipses split a token; quotes and emphasis around a word are dropped. Markup tags, and
@@ -108,13 +107,13 @@ def split_token(token: str, start: int) -> tuple[list[TokenPiece], list[Unsuppor
     """
     if len(token) <= MAX_WORD_LETTERS and _PLAIN.fullmatch(token):
         return [TokenPiece(token, start, start + len(token))], []
-    text, starts, ends, spans = _fold_token(token, start)
+    text, starts, ends, spans = _fold_token(token, start, language)
     pieces: list[TokenPiece] = []
     begin = 0
     for gap in [*_SPLIT.finditer(text), None]:
         stop = gap.start() if gap else len(text)
         pause = bool(gap) and text[stop] != BREAK
-        piece = _trim(text, begin, stop, pause)
+        piece = _trim(text, begin, stop, pause, language)
         if piece is None and set(text[begin:stop]) & set(_LAYOUT):
             spans.append(UnsupportedSpan(starts[begin], ends[stop - 1], "signs around no word are not spoken"))
         elif piece is None and pieces and stop > begin:
@@ -122,7 +121,7 @@ def split_token(token: str, start: int) -> tuple[list[TokenPiece], list[Unsuppor
         elif piece is not None:
             word, first = piece
             chars = (starts[first], ends[stop - 1])
-            if _LONG.search(word):
+            if language.too_long.search(word):
                 spans.append(UnsupportedSpan(*chars, f"words of at most {MAX_WORD_LETTERS} letters can be spoken"))
             else:
                 pieces.append(TokenPiece(word, *chars))
@@ -148,15 +147,15 @@ def is_open_tag(token: str) -> bool:
     return "<" in token and _OPEN_TAG.fullmatch(token) is not None
 
 
-def _fold_token(token: str, start: int) -> tuple[str, list[int], list[int], list[UnsupportedSpan]]:
+def _fold_token(token: str, start: int, language: Language) -> tuple[str, list[int], list[int], list[UnsupportedSpan]]:
     """The folded token, the start and end of each of its characters in the text as sent, and the unsupported spans."""
     text: list[str] = []
     starts: list[int] = []
     ends: list[int] = []
     spans: list[UnsupportedSpan] = []
     in_span = False  # whether the character before was unsupported
-    tags, entities, plains = _markup(token)
-    at = 0
+    tags, entities, plains = _markup(token, language)
+    fold, at = language.fold, 0
     while at < len(token):
         stop, why = at + 1, tags.get(at, "")
         if entity := entities.get(at):
@@ -169,7 +168,7 @@ def _fold_token(token: str, start: int) -> tuple[str, list[int], list[int], list
         begin, end = start + at, start + stop
         at = stop
         if plain is None and not in_span:
-            spans.append(UnsupportedSpan(begin, end, why or why_unsayable(char[0])))
+            spans.append(UnsupportedSpan(begin, end, why or why_unsayable(char[0], language.name)))
             text.append(BREAK)
             starts.append(begin)
             ends.append(end)
@@ -177,6 +176,7 @@ def _fold_token(token: str, start: int) -> tuple[str, list[int], list[int], list
             spans[-1] = UnsupportedSpan(spans[-1].char_start, end, spans[-1].why)
         elif not plain and ends:
             ends[-1] = end  # an accent or an invisible character belongs to the letter before it
+            text[-1] = language.compose(text[-1], char)
         else:
             text.extend(plain)
             starts.extend([begin] * len(plain))
@@ -185,7 +185,7 @@ def _fold_token(token: str, start: int) -> tuple[str, list[int], list[int], list
     return "".join(text), starts, ends, spans
 
 
-def _markup(token: str) -> tuple[dict[int, str], dict[int, tuple[int, str]], dict[int, str]]:
+def _markup(token: str, language: Language) -> tuple[dict[int, str], dict[int, tuple[int, str]], dict[int, str]]:
     """The parts of a token that are not read character by character, by their indices.
 
     Returns:
@@ -217,12 +217,13 @@ def _markup(token: str) -> tuple[dict[int, str], dict[int, tuple[int, str]], dic
         plains[match.start()] = "inch"
     for match in _LONE_GREEK.finditer(token):
         plains[match.start()] = f"{BREAK}{_GREEK_NAMES[match[0].lower()]}{BREAK}"
-    for match in [*_RANGE_GAP.finditer(token), *_NO_SPACE.finditer(token)]:
+    before_marks = re.finditer(rf"[{WHITE}]+(?=[{language.spaced}])", token) if language.spaced else ()
+    for match in [*_RANGE_GAP.finditer(token), *_NO_SPACE.finditer(token), *before_marks]:
         plains |= dict.fromkeys(range(*match.span()), "")
     return tags, entities, plains
 
 
-def _trim(text: str, begin: int, stop: int, pause: bool) -> tuple[str, int] | None:
+def _trim(text: str, begin: int, stop: int, pause: bool, language: Language) -> tuple[str, int] | None:
     """A piece stripped to a word and one trailing mark, and its start in ``text``; None where nothing is left."""
     bare = text[begin:stop]
     if bare in MUTE:
@@ -242,7 +243,7 @@ def _trim(text: str, begin: int, stop: int, pause: bool) -> tuple[str, int] | No
     word, tail = text[begin:end], text[end:stop]
     if not word:
         return None
-    if tail.startswith(".") and is_abbreviation(word):
+    if tail.startswith(".") and language.is_abbreviation(word):
         word, tail = word + ".", tail[1:]
     mark = next((mark for mark in MARKS if mark in tail), "," if pause else "")
     return word + mark, begin

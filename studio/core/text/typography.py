@@ -95,7 +95,7 @@ def fold(char: str) -> str | None:
     return plain if plain and all(c == BREAK or c in SYMBOLS or " " < c < "\x7f" for c in plain) else None
 
 
-def why_unsayable(char: str) -> str:
+def why_unsayable(char: str, language: str) -> str:
     """Why ``fold`` refuses a character, and what to write instead."""
     category, name = unicodedata.category(char), unicodedata.name(char, "no name").lower()
     code = f"U+{ord(char):04X}"
@@ -106,5 +106,5 @@ def why_unsayable(char: str) -> str:
     if category in ("Co", "Cn"):
         return f"{code} is not an assigned character"
     if category[0] in "LMN":
-        return f"this voice speaks English letters only: {char} ({name}) is not one of them"
+        return f"this voice speaks {language} letters only: {char} ({name}) is not one of them"
     return f"this voice has no reading for {char} ({name}): write it in words"

@@ -14,22 +14,22 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from studio.core.ports import Normaliser
-from studio.core.text.holding import can_grow
+from studio.core.text.language import ENGLISH, Language
 from studio.core.text.pieces import TokenPiece, UnsupportedSpan, goes_on, is_open_tag, split_token, token_parts
-from studio.core.text.typography import MARKS, MAX_TOKEN_CHARS, MAX_WORD_LETTERS, PAUSE, TOKEN, WHITE
+from studio.core.text.typography import MARKS, MAX_TOKEN_CHARS, PAUSE, TOKEN, WHITE
 
 MAX_HELD_TOKENS = 6
 _RUNS = re.compile(f"[{WHITE}]+|[^{WHITE}]+")
 MAX_TAG_CHARS = 1000  # of a tag of markup that goes on over white space
 _MAX_GAP_CHARS = 40  # of white space inside a token
 _LINE_BREAK = re.compile("\r\n|[\n\r\v\f\x85\u2028\u2029]")
-_SPOKEN = re.compile(rf"[a-z']{{1,{MAX_WORD_LETTERS}}}[{MARKS}]?")
 _NO_READING = "this normaliser has no reading for it: write it in words"
 
 
 @dataclass(frozen=True)
 class SpokenWord:
-    """Spoken word ``i``: lower case letters and apostrophes with at most one trailing mark of ``,.?!;:``.
+    """Spoken word ``i``: lower case letters and apostrophes with at most one trailing mark of ``,.?!;:``;
+    hyphens, too, in French.
 
     Attributes:
         written: index of its written token (separated by white space, from 0).
@@ -82,8 +82,8 @@ def common_prefix(one: Sequence[object], other: Sequence[object]) -> int:
 
 
 def is_spoken_word(word: str) -> bool:
-    """Whether this is a valid spoken word, as normalisers return and nets accept."""
-    return _SPOKEN.fullmatch(word) is not None
+    """Whether this is a valid spoken word of English, as nets that can be given frames accept."""
+    return ENGLISH.spoken.fullmatch(word) is not None
 
 
 class WordStream:
@@ -95,12 +95,11 @@ class WordStream:
 
     Args:
         normalise: normalises the tokens of one held group. Its optional attribute ``why`` explains to the listener why
-            a token has no word.
+            a token has no word; ``language`` is that of the text (English).
     """
 
     def __init__(self, normalise: Normaliser) -> None:
-        self._normalise = normalise
-        self._why: str = getattr(normalise, "why", _NO_READING)
+        self.set_normaliser(normalise)
         self._at = 0  # characters received
         self._token: list[str] = []  # with the white space inside it, and behind it while it may go on
         self._token_start = self._part_start = 0
@@ -110,6 +109,12 @@ class WordStream:
         self._words = 0
         self._ended = self._is_closing = False
         self.resume_points: list[TextPosition] = []
+
+    def set_normaliser(self, normalise: Normaliser) -> None:
+        """Read all tokens that are not committed as this one does."""
+        self._normalise = normalise
+        self._why: str = getattr(normalise, "why", _NO_READING)
+        self._language: Language = getattr(normalise, "language", ENGLISH)
 
     def resume_point(self) -> TextPosition | None:
         """Where reading can resume; None while a token is held or incomplete, and after the end.
@@ -192,19 +197,25 @@ class WordStream:
             return False
         if not self._has_gap():
             is_short = self._at - self._part_start <= MAX_TOKEN_CHARS and self._at - self._token_start <= MAX_TAG_CHARS
-            return is_short and len(white) <= _MAX_GAP_CHARS and goes_on("".join(self._token))
+            return is_short and len(white) <= _MAX_GAP_CHARS and self._goes_on()
         gap = self._gap() + white
         return len(gap) <= _MAX_GAP_CHARS and len(_LINE_BREAK.findall(gap)) <= 1
 
+    def _goes_on(self) -> bool:
+        return bool(self._language.spaced) or goes_on("".join(self._token))
+
     def _goes_on_with(self, text: str) -> bool:
         """Whether the token, behind whose white space this text follows, goes on with it."""
-        gap = self._gap()
-        lines = len(_LINE_BREAK.findall(gap))
+        token, lines = "".join(self._token).rstrip(WHITE), len(_LINE_BREAK.findall(self._gap()))
         if lines > 1:
             return False
-        if is_open_tag("".join(self._token).rstrip(WHITE)):
+        if lines == 0 and text[0] in self._language.spaced:
+            return True
+        if is_open_tag(token):
             return text[0].isalpha() or text[0] in "/>"
-        if lines == 1 and "".join(self._token).rstrip(WHITE)[-2:-1].isdecimal():
+        if not goes_on(token):
+            return False
+        if lines == 1 and token[-2:-1].isdecimal():
             return text[0].isdecimal()
         return lines == 1 and "a" <= text[0] <= "z"
 
@@ -219,11 +230,12 @@ class WordStream:
             return
         self._is_closing = True
         text = "".join(self._token)
-        for begin, end in token_parts(text) if any(run[0] in WHITE for run in self._token) else [(0, len(text))]:
+        has_white = any(run[0] in WHITE for run in self._token)
+        for begin, end in token_parts(text, self._language) if has_white else [(0, len(text))]:
             token_pieces, spans = self._pieces(text[begin:end], self._token_start + begin)
             for piece in token_pieces:
                 self._held.append((piece, self._written))
-                if not can_grow(piece.text) or len(self._held) >= MAX_HELD_TOKENS:
+                if not self._language.can_grow(piece.text) or len(self._held) >= MAX_HELD_TOKENS:
                     # Spans of this token that lie before a later piece go out with it, in order.
                     before = [span for span in spans if span.char_start < piece.char_start]
                     spans = spans[len(before) :]
@@ -239,7 +251,7 @@ class WordStream:
             end = self._at if start == self._part_start else start + len(token)
             why = f"more than {MAX_TOKEN_CHARS} characters without white space cannot be spoken"
             return [], [UnsupportedSpan(start, end, why)]
-        return split_token(token, start)
+        return split_token(token, start, self._language)
 
     def _release(self, spans: list[UnsupportedSpan]) -> WordChanges:
         """Normalise and commit the held group; ``spans`` were found unsupported before."""
@@ -253,7 +265,7 @@ class WordStream:
             silent.discard(k)
             if not word:
                 continue  # spoken with its neighbours
-            assert is_spoken_word(word), f"a normaliser returned {word!r}"
+            assert self._language.spoken.fullmatch(word), f"a normaliser returned {word!r}"
             piece, written = held[k]
             changes.words.append(SpokenWord(self._words, word, written, piece.char_start, piece.char_end))
             self._words += 1

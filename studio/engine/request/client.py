@@ -12,6 +12,7 @@ from studio.core.cards import Card
 from studio.core.errors import BadOption, BadText, Closed, Full, TooLate
 from studio.core.options import merge_options
 from studio.core.ports import MAX_TEMPERATURE, PLAYED_REPORT_MS, Normaliser
+from studio.core.text.language import DEFAULT, in_language
 from studio.core.time import Clock
 from studio.engine.families.base import Row, RowOutput
 from studio.engine.request.playback import PendingRevision, PlaybackTracker, RevisionPoints, WaitTracker
@@ -131,7 +132,8 @@ class RequestClient:
         self.stalls, self.stalled_ms = 0, 0.0
         self._row, self._ready, self._clock, self._wake = row, ready, clock, wake
         self._lock = threading.RLock()
-        self._intake = TextIntake(normalise, self._lock)
+        self._normalise = normalise
+        self._intake = TextIntake(self._normaliser_for(ready.options), self._lock)
         self._lookup: tuple[IntakeStep, Future[None]] | None = None  # a step whose words are being looked up
         self._playback = PlaybackTracker(voice.card.sample_rate_hz)
         self._waits = WaitTracker(voice.card.sample_rate_hz, voice.card.time_base.frame_ms)
@@ -199,10 +201,15 @@ class RequestClient:
             self._check_open("the options of an utterance whose text has ended do not change")
             merged = merge_options(self.card.options, options, self._options)
             self._row.check(merged)
+            self._normaliser_for(merged)
             self._touch()
             self._options, self._options_changed = merged, True
             self._new_temperature = self._new_temperature if temperature is None else temperature
         self._wake()
+
+    def _normaliser_for(self, options: Mapping[str, Any]) -> Normaliser:
+        """Raises BadOption, NeedsPackage."""
+        return in_language(self._normalise, options.get("language", DEFAULT))
 
     def cancel(self, played_sample: int = 0) -> None:
         """Stop; does nothing when the utterance is over."""

@@ -111,6 +111,10 @@ class TextIntake:
 
     # ------------------------------------------------------------ called by the engine's thread
 
+    def set_normaliser(self, normalise: Normaliser) -> None:
+        """Read what is not committed as this one does."""
+        self._words.set_normaliser(normalise)
+
     def rewind(self, char: int, settled_words: int, at_ms: float, unused: IntakeStep | None = None) -> int:
         """Go back so that all text from a character on is read again.
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from studio.core.errors import BadOption
 from studio.core.events import Eos, Event, Frames, Segment, WordEnd, WordStart
+from studio.core.text.language import DEFAULT
 from studio.engine.families.base import ModuleInput, RowOutput
 from studio.engine.families.common.rows import RowSetup, TextRow
 from studio.engine.families.kyutai.policy import (
@@ -47,8 +48,8 @@ class KyutaiModel:
     first: tuple[int, ...] = ()
     longest_pad: int = 8
 
-    def read_options(self, cfg: str, padding: int) -> KyutaiOptions:
-        """Options of the card. Raises BadOption: the model has not this strength."""
+    def read_options(self, cfg: str, padding: int, language: str = DEFAULT) -> KyutaiOptions:
+        """Options of the card; text comes as words of the language. Raises BadOption: an unknown strength."""
         if (strength := float(cfg)) not in self.strengths:
             raise BadOption(f"cfg cannot be {strength}", f"there are {', '.join(map(str, self.strengths))}")
         return KyutaiOptions(strength, padding)

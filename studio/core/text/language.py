@@ -1,0 +1,82 @@
+"""What the commitment of words needs to know of a language; a normaliser names its own (``language``)."""
+
+import re
+import unicodedata
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+from studio.core.errors import BadOption
+from studio.core.ports import Normaliser
+from studio.core.text import holding, typography
+from studio.core.text.typography import MARKS, MAX_WORD_LETTERS
+
+LANGUAGES = {"en": "English", "fr": "French"}  # that texts are read in; the first is the default
+DEFAULT = next(iter(LANGUAGES))
+
+
+@dataclass(frozen=True)
+class Language:
+    """How written text of a language is cut into tokens, and what its spoken words consist of.
+
+    Attributes:
+        name: in English.
+        can_grow: whether the next token can still change how one is spoken.
+        is_abbreviation: whether a full stop after a word belongs to it.
+        letters: of its words, besides a to z: small ones.
+        joiners: inside its spoken words, besides apostrophes.
+        spaced: characters that belong to the word before although white space precedes them. Each word waits for the
+            character behind its white space then.
+    """
+
+    name: str
+    can_grow: Callable[[str], bool] = holding.can_grow
+    is_abbreviation: Callable[[str], bool] = typography.is_abbreviation
+    letters: str = ""
+    joiners: str = ""
+    spaced: str = ""
+
+    def fold(self, char: str) -> str | None:
+        """As ``typography.fold``; the language's own letters stay."""
+        return char if char.lower() in self.letters else typography.fold(char)
+
+    def compose(self, letter: str, accent: str) -> str:
+        """A letter with an accent that is a character of its own; the letter alone where no such one is kept."""
+        composed = unicodedata.normalize("NFC", letter + accent) if self.letters else letter
+        return composed if len(composed) == 1 and composed.lower() in self.letters else letter
+
+    def split_mark(self, text: str) -> tuple[str, str]:
+        """A piece's word and its trailing mark; the full stop of an abbreviation stays with the word."""
+        if text[-1] not in MARKS or (text[-1] == "." and self.is_abbreviation(text[:-1])):
+            return text, ""
+        return text[:-1], text[-1]
+
+    @cached_property
+    def too_long(self) -> re.Pattern[str]:
+        """Letters in a row that are no spoken word."""
+        return re.compile(rf"[A-Za-z{self.letters}{self.letters.upper()}']{{{MAX_WORD_LETTERS + 1},}}")
+
+    @cached_property
+    def spoken(self) -> re.Pattern[str]:
+        """A spoken word."""
+        return re.compile(rf"[a-z'{self.letters}{re.escape(self.joiners)}]{{1,{MAX_WORD_LETTERS}}}[{MARKS}]?")
+
+
+ENGLISH = Language("English")
+
+
+def in_language(normalise: Normaliser, code: str) -> Normaliser:
+    """A normaliser of another language, with the same lexicon (``in_language`` of the normaliser).
+
+    Raises:
+        BadOption: there is none.
+        NeedsPackage: num2words is not installed.
+    """
+    if code not in LANGUAGES:
+        raise BadOption(f"text is not read in the language {code!r:.20}", f"there are {', '.join(LANGUAGES)}")
+    find: Callable[[str], Normaliser] | None = getattr(normalise, "in_language", None)
+    if find is not None:
+        return find(code)
+    if code != DEFAULT:
+        raise BadOption(f"this normaliser does not read {LANGUAGES[code]}", f"leave the language at {DEFAULT}")
+    return normalise
