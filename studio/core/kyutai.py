@@ -68,7 +68,7 @@ class KyutaiSettings:
             "choice",
             self.languages[0],
             "Language",
-            "of the text: " + ", ".join(f"{LANGUAGES[one]} ({one})" for one in self.languages),
+            ", ".join(f"{one} is {LANGUAGES[one]}" for one in self.languages),
             choices=self.languages,
         )
         return (

@@ -21,7 +21,9 @@ _PART = f"(?:[{_CAPITAL}][{_LOW}]*|[{_LOW}]+)"
 _WORD = re.compile(f"{_PART}(?:['-]{_PART})*'?")
 _LETTERS = re.compile(f"[{_LOW}{_CAPITAL}]+(?:['-][{_LOW}{_CAPITAL}]+)*'?")
 _ELIDED = re.compile(rf"(?i:((?:[ldjmtsnc]|qu|jusqu|lorsqu|puisqu|quoiqu)'))(?=\d|[{_CAPITAL}]{{2}})(.+)")
-_SOUNDS_LIKE_A_WORD = re.compile("(?:[^aeiouy]{0,2}[aeiouy]{1,2}){1,9}[^aeiouy]{0,2}")
+_SOUNDS_LIKE_A_WORD = re.compile(
+    "(?:[bcdfgpt][lr]|vr|s[cklmnpt]|[cpt]h|[^aeiouy])?[aeiouy]{1,2}(?:[^aeiouy]{1,2}[aeiouy]{1,2})*[^aeiouy]{0,2}"
+)
 _RUN = re.compile(rf"[{_LOW}{_CAPITAL}]+(?:'[{_LOW}{_CAPITAL}]+)*|{NUM}|!=|->|<=|>=|[²³]|\^[-−]?\d{{1,4}}|.")
 _DOTTED = re.compile(r"(?:[A-Za-z]\.-?)+[A-Za-z]?\.?")
 _INITIAL = re.compile(r"[A-LN-Z]\.")
@@ -31,7 +33,11 @@ _COMPLETE = re.compile(r"\d{1,4}([./-])\d{1,2}\1\d{1,4}|\d{1,2}:\d\d(?::\d\d)?|\
 
 def is_abbreviation(base: str) -> bool:
     """Whether a full stop after ``base`` belongs to it."""
-    return f"{base}." in tables.ABBREVIATIONS or re.fullmatch(r"[A-Z]|[A-Za-z](?:\.-?[A-Za-z])+", base) is not None
+    return _abbreviation(f"{base}.") is not None or re.fullmatch(r"[A-Z]|[A-Za-z](?:\.-?[A-Za-z])+", base) is not None
+
+
+def _abbreviation(base: str) -> str | None:
+    return tables.ABBREVIATIONS.get(base) or tables.ABBREVIATIONS.get(base[:1].lower() + base[1:])
 
 
 def can_grow(token: str) -> bool:
@@ -74,16 +80,15 @@ def _read(tokens: Sequence[str], before: Sequence[str]) -> tuple[Words, int]:
         match = pattern.match(text)
         if match is None:
             continue
-        rest = text[match.end() :]
-        after = rest[1:].split(" ")[0] if rest[:1] == " " else ""
+        used = match[0].count(" ") + 1
+        end = FRENCH.split_mark(tokens[used - 1])[1]
+        after = "" if end or used == len(tokens) else tokens[used]
         spoken = read(match, before[0] if before else "", after)
         if spoken is not None:
-            used = match[0].count(" ") + 1
             parts = spoken.split("|")
             phrases = [*spread(parts[0], max(1, used - len(parts) + 1)), *parts[1:]]
             words = [(word, min(at, used - 1)) for at, one in enumerate(phrases) for word in one.split() or [""]]
-            mark = rest[0] if rest[:1] in [*MARKS] else _closing_stop(tokens[used - 1], after)
-            return _with_mark(words, mark), used
+            return _with_mark(words, end or _closing_stop(tokens[used - 1], after)), used
     if tokens[0] in MUTE:
         return [], 1
     mark = mark or _closing_stop(base, tokens[1] if len(tokens) > 1 else "")
@@ -106,7 +111,7 @@ def _with_mark(words: Words, mark: str) -> Words:
 
 def _read_one(base: str) -> str:
     """A token by itself; empty if it has no reading."""
-    if spoken := tables.ABBREVIATIONS.get(base) or tables.SHORT_FORMS.get(base):
+    if spoken := _abbreviation(base) or tables.SHORT_FORMS.get(base):
         return spoken
     if _LETTERS.fullmatch(base):
         parts = [{"St": "saint", "Ste": "sainte"}.get(part) or letters(part) for part in base.split("-")]
@@ -126,7 +131,7 @@ def letters(word: str) -> str:
     if not word.isupper():
         return lower if has_vowel or not word.islower() or len(word) > 5 else " ".join(lower)
     is_word = has_vowel and lower not in tables.SPELLED and _SOUNDS_LIKE_A_WORD.fullmatch(_without_accents(lower))
-    if len(word) <= 3:
+    if len(word) <= 3 or lower in tables.CAPITAL_WORDS:
         is_word = lower in tables.CAPITAL_WORDS
     return lower if is_word or len(word) > 6 else " ".join(lower)
 

@@ -228,6 +228,7 @@ RULES: list[tuple[re.Pattern[str], Reader]] = [
         (AMOUNT, _amount),
         (r"(\S*\d\S*)[-~](\S*\d\S*?)", _range),
         (r"[-~−*x]", _between),
+        (rf"({'|'.join(tables.WORDS_TOO)})\.", lambda m, b, a: None if a[:1].isdecimal() else m[0].lower()),
         (r"p\. ex\.", lambda m, b, a: "par|exemple"),
         (r"p\.", lambda m, b, a: None if a[:1].isdecimal() else "p"),
         (r"(av|apr?)\. J\.-C\.", lambda m, b, a: f"{'avant' if m[1] == 'av' else 'après'}|jésus-christ"),

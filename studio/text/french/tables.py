@@ -8,7 +8,7 @@ ABBREVIATIONS = {
     "Pr.": "professeur", "Prof.": "professeur", "St.": "saint", "Ste.": "sainte", "Mgr.": "monseigneur",
     "etc.": "et cetera", "cf.": "confer", "env.": "environ", "ex.": "exemple", "p.": "page", "pp.": "pages",
     "art.": "article", "chap.": "chapitre", "vol.": "volume", "fig.": "figure", "éd.": "édition", "tél.": "téléphone",
-    "Tél.": "téléphone", "bd.": "boulevard", "Bd.": "boulevard", "av.": "avenue", "Av.": "avenue", "apr.": "après",
+    "bd.": "boulevard", "av.": "avenue", "apr.": "après",
     "ap.": "après", "réf.": "référence", "max.": "maximum", "min.": "minimum", "hab.": "habitants",
     "dép.": "département",
     "J.-C.": "jésus-christ", "c.-à-d.": "c'est-à-dire", "s.v.p.": "s'il vous plaît", "S.V.P.": "s'il vous plaît",
@@ -16,6 +16,7 @@ ABBREVIATIONS = {
     "oct.": "octobre", "nov.": "novembre", "déc.": "décembre", "lun.": "lundi", "mer.": "mercredi", "jeu.": "jeudi",
     "ven.": "vendredi", "sam.": "samedi", "dim.": "dimanche", "app.": "appartement", "resp.": "respectivement",
     "qqch.": "quelque chose", "qqn.": "quelqu'un", "inf.": "inférieur", "sup.": "supérieur", "cap.": "capitaine",
+    "th.": "thermostat",
 }  # fmt: skip
 SHORT_FORMS = {
     "Mme": "madame", "Mmes": "mesdames", "Mlle": "mademoiselle", "Mlles": "mesdemoiselles", "Dr": "docteur",
@@ -26,12 +27,13 @@ SHORT_FORMS = {
     "tél": "téléphone", "Tél": "téléphone", "vs": "versus", "qqch": "quelque chose", "qqn": "quelqu'un",
     "OK": "okay", "ok": "okay",
 }  # fmt: skip
-MAY_END = frozenset(("etc.", "J.-C.", "hab.", "s.v.p.", "S.V.P.", "max.", "min.", "av.", "app."))
+MAY_END = frozenset(("etc.", "J.-C.", "hab.", "s.v.p.", "S.V.P.", "max.", "min.", "app."))
+WORDS_TOO = ("sept", "mer", "jeu", "art", "vol", "ex", "cap")  # abbreviations before numbers only
 # Read with the token after them.
 BESIDE = frozenset(
     "Me p. av. ap. apr. n° N° # million millions milliard milliards k M Md Mds l/100 L/100 "
     "etc. J.-C. hab. s.v.p. S.V.P. max. min. app.".split()
-)
+) | {f"{word}." for word in WORDS_TOO}
 
 CURRENCIES = {  # one, several; feminine ones in FEMININE
     "€": ("euro", "euros"), "$": ("dollar", "dollars"), "£": ("livre", "livres"), "¥": ("yen", "yens"),
@@ -55,7 +57,7 @@ _REGULAR = {
 _REGULAR |= {unit: name for unit, (name, _) in _PREFIXED.items() if unit not in ("A", "o")} | {
     "t": "tonne", "ha": "hectare", "h": "heure", "min": "minute", "mn": "minute", "j": "jour", "Ko": "kilooctet",
     "dB": "décibel", "px": "pixel", "bar": "bar", "mol": "mole", "N": "newton", "Ω": "ohm", "po": "pouce",
-    "tr": "tour", "GB": "gigaoctet", "MB": "mégaoctet", "°": "degré", "hab": "habitant",
+    "tr": "tour", "GB": "gigaoctet", "MB": "mégaoctet", "°": "degré", "hab.": "habitant",
 }  # fmt: skip
 UNITS = {unit: (name, name if name.endswith(("s", "z")) else f"{name}s") for unit, name in _REGULAR.items()} | {
     "°C": ("degré celsius", "degrés celsius"), "°F": ("degré fahrenheit", "degrés fahrenheit"),
@@ -105,6 +107,6 @@ CAPITAL_WORDS = frozenset(
     "le la les un une de du des et ou où à au aux en il on je tu ne pas non oui si ça ce se sa son mon ma ta ton mes "
     "tes ses sur par que qui quoi est es ai as ont va vas vu vue eau an ans bon feu fin art ici car dès été lui moi "
     "toi nos vos zut oh ah eh hé hop ok bas dit fou gaz jeu jus lac lit loi mal mer mot mur nez nom or pie pot pur "
-    "rat riz roi rue sac sec sel ski sol tel thé toit tri vie vin vol zoo ena caf vif onu".split()
+    "rat riz roi rue sac sec sel ski sol tel thé toit tri vie vin vol zoo ena caf vif onu fnac cnil temps corps".split()
 )
 SPELLED = frozenset("ratp isbn rsvp hdmi".split())
