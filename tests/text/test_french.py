@@ -91,7 +91,7 @@ XIXe siècle | 1
 12 % moins | 2
 3 millions € ou | 3
 Me Dupont | 2
-p. ex. ceci | 2
+p. ex. ceci | 3
 01 23 45 67 89 et | 6
 """
 
