@@ -79,7 +79,9 @@ def unit_names(unit: str) -> tuple[str, str]:
     return f"{one} {word}", f"{several} {word}s"
 
 
-def _measured(m: re.Match[str], before: str, after: str) -> str:
+def _measured(m: re.Match[str], before: str, after: str) -> str | None:
+    if m[2] == "K" and " " not in m[0]:
+        return None  # 4K
     unit = unit_names(m[2])
     if re.fullmatch(AMOUNT, m[1]):
         return _counted(m[1], unit)
@@ -174,7 +176,7 @@ def _between(m: re.Match[str], before: str, after: str) -> str | None:
     """A sign alone between two numbers."""
     if not (before[-1:].isdecimal() and after[:1].isdecimal()):
         return None
-    return {"-": "à", "~": "à", "−": "moins", "*": "fois", "x": "fois"}[m[0]]
+    return {"-": "à", "~": "à", "−": "moins", "*": "fois", "x": "fois", "/": "sur"}[m[0]]
 
 
 def phrase(token: str, before: str = "", after: str = "") -> str | None:
@@ -195,6 +197,7 @@ RULES: list[tuple[re.Pattern[str], Reader]] = [
     (re.compile(rf"(?:{pattern})(?=[{MARKS}]?(?: |\Z))"), read)
     for pattern, read in (
         (r"(?:\+\d\d [1-9]|0[1-9])(?:[ .-]?\d\d){4}", _phone),
+        (r"\+\d{1,3}(?: \d{2,4}){2,5}", lambda m, b, a: f"plus {', '.join(map(whole, m[0][1:].split()))}"),
         (r"(\d\d?)([/.-])(\d\d?)\2(\d{4}|\d\d)", lambda m, b, a: _date(m[1], m[3], m[4])),
         (r"(\d{4})-(\d\d)-(\d\d)", lambda m, b, a: _date(m[3], m[2], m[1])),
         (r"(\d\d?)/(\d\d?)", _day_and_month),
@@ -215,6 +218,12 @@ RULES: list[tuple[re.Pattern[str], Reader]] = [
         (r"(\d+|[IVX]+|[LC][IVXLC]+)(ers?|i?ères?|res?|i?èmes?|es?|n?de?)", _ordinal),
         (rf"(\d+ [{''.join(VULGAR)}]|\d*[{''.join(VULGAR)}])", lambda m, b, a: _share(m[1])),
         (r"(\d{1,4})/(\d{1,4})", lambda m, b, a: fraction(m[1], m[2])),
+        (r"(\d+,\d+)/(\d+)", lambda m, b, a: f"{cardinal(m[1])} sur {cardinal(m[2])}"),
+        (r"(\d+)([hj])/(\d+)", lambda m, b, a: f"{_measure_of(m[1], m[2])} sur {cardinal(m[3])}".replace("|", " ")),
+        (
+            r"(?![1-9]\d{0,2}(?:\.\d{3})+(?!\.?\d))\d+(?:\.\d+){2,}",
+            lambda m, b, a: " point ".join(map(whole, m[0].split("."))),
+        ),
         (
             rf"({AMOUNT})(?:[×x*]10\^|[eE])([-−+]?\d{{1,3}})",
             lambda m, b, a: f"{cardinal(m[1])} fois dix {power('^' + m[2])}",
@@ -227,7 +236,7 @@ RULES: list[tuple[re.Pattern[str], Reader]] = [
         (r"(?:[nN]°|#) ?(\d+)", lambda m, b, a: f"numéro {cardinal(m[1])}"),
         (AMOUNT, _amount),
         (r"(\S*\d\S*)[-~](\S*\d\S*?)", _range),
-        (r"[-~−*x]", _between),
+        (r"[-~−*x/]", _between),
         (rf"({'|'.join(tables.WORDS_TOO)})\.", lambda m, b, a: None if a[:1].isdecimal() else m[0].lower()),
         (r"p\. ex\.", lambda m, b, a: "par|exemple"),
         (r"p\.", lambda m, b, a: None if a[:1].isdecimal() else "p"),

@@ -16,7 +16,7 @@ ABBREVIATIONS = {
     "oct.": "octobre", "nov.": "novembre", "déc.": "décembre", "lun.": "lundi", "mer.": "mercredi", "jeu.": "jeudi",
     "ven.": "vendredi", "sam.": "samedi", "dim.": "dimanche", "app.": "appartement", "resp.": "respectivement",
     "qqch.": "quelque chose", "qqn.": "quelqu'un", "inf.": "inférieur", "sup.": "supérieur", "cap.": "capitaine",
-    "th.": "thermostat",
+    "th.": "thermostat", "pers.": "personnes",
 }  # fmt: skip
 SHORT_FORMS = {
     "Mme": "madame", "Mmes": "mesdames", "Mlle": "mademoiselle", "Mlles": "mesdemoiselles", "Dr": "docteur",
@@ -31,7 +31,7 @@ MAY_END = frozenset(("etc.", "J.-C.", "hab.", "s.v.p.", "S.V.P.", "max.", "min."
 WORDS_TOO = ("sept", "mer", "jeu", "art", "vol", "ex", "cap")  # abbreviations before numbers only
 # Read with the token after them.
 BESIDE = frozenset(
-    "Me p. av. ap. apr. n° N° # million millions milliard milliards k M Md Mds l/100 L/100 "
+    "Me p. av. ap. apr. n° N° # million millions milliard milliards k M Md Mds / x l/100 L/100 "
     "etc. J.-C. hab. s.v.p. S.V.P. max. min. app.".split()
 ) | {f"{word}." for word in WORDS_TOO}
 
