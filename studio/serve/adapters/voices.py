@@ -16,10 +16,11 @@ class BadModel(BadVoice):
 
 
 def find_voice(voice: str, model: str, cards: Sequence[Card], aliases: Sequence[str] = ()) -> tuple[Card, str]:
-    """The card and the address (``name:speaker``) of a voice.
+    """The card and the address (``name:speaker``, with the options that were given) of a voice.
 
     Args:
-        voice: ``name``, ``name:speaker`` or ``name/speaker``, a speaker of the model, or ``default``.
+        voice: ``name``, ``name:speaker`` or ``name/speaker``, a speaker of the model, or ``default``; options of the
+            voice may follow: ``name?language=fr``. ``open_stream`` reads them.
         model: a voice's name or a family. A vendor's model is the first voice, or the first with this speaker.
         aliases: of the settings (``voice_aliases``), for names that are no voices here.
 
@@ -27,6 +28,13 @@ def find_voice(voice: str, model: str, cards: Sequence[Card], aliases: Sequence[
         BadModel: there is no such model.
         BadVoice: there is no such voice; the message lists those there are.
     """
+    voice, mark, options = voice.partition("?")
+    card, address = _find_bare(voice, model, cards, aliases)
+    return card, f"{address}&{options}" if "?" in address and mark else f"{address}{mark}{options}"
+
+
+def _find_bare(voice: str, model: str, cards: Sequence[Card], aliases: Sequence[str]) -> tuple[Card, str]:
+    """A voice without options; those of an alias are in its address."""
     candidates = _of_model(model, cards)
     name, _, speaker = voice.replace("/", ":", 1).partition(":")
     by_name = next((card for card in cards if card.name == name), None)

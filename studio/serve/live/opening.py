@@ -6,6 +6,7 @@ from functools import partial
 
 from studio.core.cards import Card, parse_voice
 from studio.core.errors import BadMessage
+from studio.core.options import parse_options
 from studio.core.ports import Engine, SpeakRequest, Utterance
 from studio.markup.parts import open_marked
 from studio.serve.live import protocol as wire
@@ -42,13 +43,15 @@ async def open_stream(
     """
     if message.source == "keyboard" and message.markup != "plain":
         raise BadMessage("edits refer to the text as typed", "leave 'markup' out, or set 'source' to 'stream'")
-    card, _ = parse_voice(message.voice, {card.name: card for card in engine.cards()})
+    voice, _, written = message.voice.partition("?")  # name:speaker?language=fr
+    card, _ = parse_voice(voice, {card.name: card for card in engine.cards()})
+    named = parse_options(card.options, written.split("&")) if written else {}
     credit_samples = _credit_samples(message, card, settings)
     request = SpeakRequest(
-        voice=message.voice,
+        voice=voice,
         seed=message.seed,
         temperature=message.temperature,
-        options=message.options,
+        options={**named, **message.options},
         credit_samples=credit_samples,
         is_guest=is_guest,
         may_wait=message.wait,

@@ -147,7 +147,7 @@ def _runs(base: str) -> str:
     spoken: list[str] = []
     for at, run in enumerate(runs):
         before, after = (runs[at - 1] if at else ""), (runs[at + 1] if at + 1 < len(runs) else "")
-        if run[0].isalpha():
+        if _LETTERS.fullmatch(run):
             spells = len(runs) > 1 and len(run) < 3 and not address and run not in ("à", "a", "et", "de")
             spoken.append(" ".join(run.lower()) if spells else letters(run.lower() if address else run))
         elif run[-1].isdecimal() and run[0] != "^":

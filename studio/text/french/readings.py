@@ -235,7 +235,7 @@ RULES: list[tuple[re.Pattern[str], Reader]] = [
         (rf"({AMOUNT}) ?(k|Mds?|M)", lambda m, b, a: _scaled(m[1], m[2])),
         (r"(?:[nN]°|#) ?(\d+)", lambda m, b, a: f"numéro {cardinal(m[1])}"),
         (AMOUNT, _amount),
-        (r"(\S*\d\S*)[-~](\S*\d\S*?)", _range),
+        (r"([^\s~-]*\d[^\s~-]*)[-~]([^\s~-]*\d[^\s~-]*?)", _range),
         (r"[-~−*x/]", _between),
         (rf"({'|'.join(tables.WORDS_TOO)})\.", lambda m, b, a: None if a[:1].isdecimal() else m[0].lower()),
         (r"p\. ex\.", lambda m, b, a: "par|exemple"),

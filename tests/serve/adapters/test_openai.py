@@ -313,3 +313,22 @@ def test_owner_may_say_who_a_vendors_name_is(serving: Serving) -> None:
         spoken(client_of(server), "pcm", voice="echo")
     with pytest.raises(BadOption, match="alloy=wren:clara"):
         ServeSettings(voice_aliases=("alloy",))
+
+
+def test_options_of_a_voice_may_follow_its_name(serving: Serving) -> None:
+    server = serving(voice_aliases=("alloy=tone:high?m=5",))
+    voice = "tone:high?m=5&n=2"
+    for path, body in (
+        ("/v1/audio/speech", {"input": TEXT, "model": "tts-1", "voice": "alloy?n=2"}),
+        ("/v1/audio/speech", {"input": TEXT, "model": "tts-1", "voice": voice}),
+        ("/v1/text-to-speech/high%3Fm=5&n=2", {"text": TEXT}),
+        ("/tts/bytes", {"transcript": TEXT, "voice": voice}),
+        ("/v1/speak?model=high%3Fm=5%26n=2", {"text": TEXT}),
+    ):
+        assert httpx.post(f"{server.url}{path}", json=body).status_code == 200, path
+        opened = server.engine.opened[-1]
+        assert (opened.speaker, opened.request.options) == ("high", {"m": 5, "n": 2}), path
+    with pytest.raises(openai.BadRequestError, match="no choice of language"):
+        spoken(client_of(server), "pcm", voice="high?language=fr")
+    with pytest.raises(openai.BadRequestError, match="m cannot be 9"):
+        spoken(client_of(server), "pcm", voice="high?m=9")

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from serve.serving import eventually
 from ui.conftest import Server
 from ui.inspect.test_inspect_page import Inspect, inspect  # noqa: F401 - a fixture
 from ui.live_page import LivePage
@@ -19,7 +20,7 @@ def coded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 def opened(context: Any, coded: Server) -> LivePage:
-    """The page; its voice has no option but those that are folded at first."""
+    """The page; its voice has no option but the language and those that are folded at first."""
     live = LivePage(context(viewport={"width": 1280, "height": 800}).new_page(), coded.url)
     live.page.goto(f"{coded.url}?tap=1")
     live.page.wait_for_selector(".advanced input", state="attached")
@@ -47,6 +48,20 @@ def test_words_light_up_while_they_are_typed_and_the_utterance_is_inspected(
     tab.opened()
     assert tab.page.locator('[data-do="picture"]').is_hidden(), "the spectrogram of the samples is all there is"
     assert tab.page.locator('[data-do="attention"]').is_hidden()
+
+
+def test_french_is_chosen_on_the_page_and_while_it_speaks(opening: Callable[..., Any], coded: Server) -> None:
+    live = opened(opening, coded)
+    language = live.page.locator(".live .options .segmented", has_text="Language")
+    language.get_by_text("fr", exact=True).click()
+    live.type("Il est 3 heures, « ça va ? » ")
+    live.wait_lit(2)
+    language.get_by_text("en", exact=True).click()
+    eventually(lambda: live.events("options"), "the change of language")
+    live.type("At 3 o'clock.")
+    live.finish(spoken=1)
+    words = "il est trois heures, ça va? at three o'clock."
+    assert " ".join(event["word"] for event in live.events("committed")) == words and live.errors == []
 
 
 def test_stop_and_race(opening: Callable[..., Any], coded: Server) -> None:
