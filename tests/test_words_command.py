@@ -7,13 +7,20 @@ import sys
 from typer.testing import CliRunner
 
 from studio.cli import cli
-from studio.core.errors import BadText
+from studio.core.errors import BadOption, BadText
 from studio.core.text.livetext import MAX_FIELD_CHARS
 
 
 def test_words_and_their_places_are_printed() -> None:
     result = CliRunner().invoke(cli, ["words", "Now 7 − 2"])
     assert result.stdout.splitlines() == ["0-3\tnow", "4-5\tseven", "6-7\tminus", "8-9\ttwo"]
+
+
+def test_french_is_read() -> None:
+    result = CliRunner().invoke(cli, ["words", "--language", "fr", "7 − 2 : ça va ?"])
+    assert result.stdout.splitlines() == ["0-1\tsept", "2-3\tmoins", "4-7\tdeux:", "8-10\tça", "11-15\tva?"]
+    refused = CliRunner().invoke(cli, ["words", "--language", "de", "Nein"]).exception
+    assert isinstance(refused, BadOption) and "there are en, fr" in str(refused)
 
 
 def test_json_is_a_list_of_words() -> None:

@@ -104,10 +104,7 @@ def money(sign: str, amount: str, currency: str, scale: str = "") -> str:
     one, several = tables.CURRENCIES[currency]
     start = f"{SIGNS[sign]} " if sign else ""
     if scale:
-        of = "" if scale == "k" else _of(several)
-        name = tables.SCALES.get(scale, scale)
-        many = "s" if not name.endswith("s") and name != "mille" and not is_one(amount) else ""
-        return f"{start}{cardinal(amount)} {name}{many}|{of}{several}"
+        return f"{start}{_scaled(amount, scale)}|{'' if scale == 'k' else _of(several)}{several}"
     units, _, hundredths = to_plain(amount).replace(".", ",").partition(",")
     if len(hundredths) not in (1, 2):
         return start + _counted(amount, (one, several))
@@ -122,8 +119,8 @@ def money(sign: str, amount: str, currency: str, scale: str = "") -> str:
 def _per(spoken: str, under: str | None) -> str | None:
     if not under:
         return spoken
-    name = tables.PER.get(under) or (tables.UNITS[under][0] if under in tables.UNITS else None)
-    return name and f"{spoken} par {name}"
+    name = tables.PER.get(under) or tables.UNITS.get(under, ("",))[0]
+    return f"{spoken} par {name}" if name else None
 
 
 def _date(day: str, month: str, year: str) -> str | None:
@@ -135,7 +132,7 @@ def _date(day: str, month: str, year: str) -> str | None:
 
 def _day_and_month(m: re.Match[str], before: str, after: str) -> str | None:
     is_date = before.lower() in tables.DATED or "0" in (m[1][0], m[2][0])
-    return _date(m[1], m[2], "") if is_date and before.lower() not in ("sur",) else None
+    return _date(m[1], m[2], "") if is_date else None
 
 
 def _clock(m: re.Match[str], before: str, after: str) -> str | None:
@@ -146,20 +143,19 @@ def _clock(m: re.Match[str], before: str, after: str) -> str | None:
 
 
 def _phone(m: re.Match[str], before: str, after: str) -> str:
-    start, rest = re.fullmatch(r"(\+\d\d )?(.*)", m[0]).groups()  # type: ignore[union-attr]
-    numbers = re.sub(r"\D", "", rest)
-    pairs = ([numbers[0]] if len(numbers) % 2 else []) + re.findall("..", numbers[len(numbers) % 2 :])
-    first = [f"plus {cardinal(start[1:].strip())}"] if start else []
-    return ", ".join([*first, *map(whole, pairs)])
+    numbers = re.sub(r"\D", "", m[0])
+    if m[0][0] == "+":
+        return "plus " + ", ".join(map(whole, (numbers[:2], numbers[2], *re.findall("..", numbers[3:]))))
+    return ", ".join(map(whole, re.findall("..", numbers)))
 
 
 def _ordinal(m: re.Match[str], before: str, after: str) -> str | None:
     number, ending = (int(m[1]) if m[1].isdecimal() else roman(m[1])), m[2]
-    if not number or (number == 1) != (ending.rstrip("s") in ("er", "re", "ère", "ière")):
+    if not number or (number > 1 and ending.rstrip("s") in ("er", "re", "ère", "ière")):
         return None
     if ending in ("d", "nd", "de", "nde"):
         return None if number != 2 else "seconde" if ending.endswith("e") else "second"
-    return ordinal(number, feminine=not ending.startswith("er")) + "s" * ending.endswith("s")
+    return ordinal(number, feminine="r" in ending and "er" not in ending) + "s" * ending.endswith("s")
 
 
 def _roman(m: re.Match[str], before: str, after: str) -> str | None:
@@ -243,10 +239,13 @@ RULES: list[tuple[re.Pattern[str], Reader]] = [
         (r"(av|apr?)\. J\.-C\.", lambda m, b, a: f"{'avant' if m[1] == 'av' else 'après'}|jésus-christ"),
         (r"Me", lambda m, b, a: "maître" if a[:1].isupper() else None),
         (r"([IVXLCDM]+)", _roman),
-        (rf"(?=\S*[²³/]|[kcm][mg](?:[{MARKS} ]|\Z))({_UNIT})", lambda m, b, a: unit_names(m[1])[1]),
+        (
+            rf"(?=\S*[²³/]|(?:[kcm][mg]|ms|[kMG]Hz|[kMG]W)(?:[{MARKS} ]|\Z))({_UNIT})",
+            lambda m, b, a: unit_names(m[1])[1],
+        ),
     )
 ]
-READ_BESIDE = re.compile(r"Me|[IVXLCDM]|x|[kcm][mg]|[IVX](?:er|i?ère|re|e)")  # words that are not read as words
+READ_BESIDE = re.compile(r"Me|[IVXLCDM]|x|[kcm][mg]|ms|[IVX](?:er|i?ère|re|e)")  # words that are not read as words
 
 
 def _measure_of(amount: str, unit: str) -> str:
@@ -254,5 +253,5 @@ def _measure_of(amount: str, unit: str) -> str:
 
 
 def _scaled(amount: str, scale: str) -> str:
-    name = tables.SCALES[scale]
+    name = tables.SCALES.get(scale, scale).removesuffix("s")
     return f"{cardinal(amount)} {name}{'s' if name != 'mille' and not is_one(amount) else ''}"
