@@ -4,6 +4,7 @@ import io
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,12 @@ KYUTAI_VALUES: dict[str, Any] = {
     "tokenizer_name": "tokenizer_spm_8k_en_fr_audio.model",
     "tts_config": {"audio_delay": 0.33, "second_stream_ahead": 2},
 }
+# The same model without conditions, whose voice is an audio prefix.
+KYUTAI_PREFIXED_VALUES: dict[str, Any] = KYUTAI_VALUES | {
+    **json.loads((ORACLES / "kyutai_prefixed" / "tiny.json").read_text()),
+    **{name: KYUTAI_VALUES[name] for name in ("text_card", "card", "context")},
+}
+PREFIXED = "kyutai-prefixed"  # a name for ``write_tiny_voice``; the family is kyutai
 
 
 def tiny_text_model() -> bytes:
@@ -163,13 +170,13 @@ def _dsm(eos_bias: float, **sizes: Any) -> Dsm:
     return net
 
 
-def _kyutai(eos_bias: float) -> KyutaiLM:
-    net = KyutaiLM(KyutaiConfig.read_published(KYUTAI_VALUES))
+def _kyutai(eos_bias: float, values: Mapping[str, Any] = KYUTAI_VALUES) -> KyutaiLM:
+    net = KyutaiLM(KyutaiConfig.read_published(values))
     with torch.no_grad():
         for name, one in net.state_dict().items():
             one.add_(torch.randn_like(one) * (0.2 if "norm" in name else 0.15))
         net.text_linear.weight[0] *= -5  # beginnings of words are probable at some steps
-        net.text_linear.weight[[*range(1, _TOKENS)]] *= 0.3
+        net.text_linear.weight[1:] *= 0.3
     return net
 
 
@@ -286,6 +293,7 @@ FAMILIES: dict[str, TinyFamily] = {
     ),
 }
 NETS = {name: one.net for name, one in FAMILIES.items()}
+NETS[PREFIXED] = partial(_kyutai, values=KYUTAI_PREFIXED_VALUES)
 
 
 def write_tiny_voice(
@@ -299,7 +307,9 @@ def write_tiny_voice(
     """Write the voice ``tiny`` into a folder of voices; ``eos_bias`` sets how soon segments end."""
     torch.manual_seed(7)
     assert family in NETS, f"the tests know no family {family!r}: give it an entry in FAMILIES of tests/tinyvoice.py"
-    vocoder, net = vocoder or ("mimi" if family == "kyutai" else "sourcefilter"), NETS[family](eos_bias)
+    net, values = NETS[family](eos_bias), KYUTAI_PREFIXED_VALUES if family == PREFIXED else KYUTAI_VALUES
+    family = "kyutai" if family == PREFIXED else family
+    vocoder = vocoder or ("mimi" if family == "kyutai" else "sourcefilter")
     voice = build_vocoder(vocoder, VOCODERS[vocoder])
     if isinstance(voice, Mimi):
         voice.load_state_dict({name: torch.randn_like(one) * 0.08 for name, one in voice.state_dict().items()})
@@ -312,10 +322,13 @@ def write_tiny_voice(
         write_tiny_bpe(folder / "bpe.json")
     config, alphabet, options = net.config.to_dict(), dmel.ALPHABET, family_info(family).options
     if family == "kyutai":
-        config, alphabet, options = KYUTAI_VALUES, "mimi-4x16", KyutaiSettings.read(KYUTAI_VALUES).options()
+        settings = KyutaiSettings.read(values)
+        config, alphabet, options = values, "mimi-4x16", settings.options()
         (folder / TEXT).write_bytes(tiny_text_model())
         for number in range(len(speakers)):
-            save_file({"speaker_wavs": torch.randn(1, 6, 3)}, folder / SPEAKER.format(number))
+            codes = torch.randint(16, (4, 14 + 6 * number), dtype=torch.int32)
+            voice_of = {"codes": codes} if settings.is_prefixed else {"speaker_wavs": torch.randn(1, 6, 3)}
+            save_file(voice_of, folder / SPEAKER.format(number))
     base = acoustic_tokenizer(alphabet).time_base
     card = Card(
         name="tiny",

@@ -11,8 +11,10 @@ from studio.core.options import OptionSpec
 from studio.core.text.language import DEFAULT, LANGUAGES
 from studio.core.time import TimeBase
 
-# Names of the files in a voice's folder; a speaker's file is ``speaker-NUMBER.safetensors``, from 0.
+# Names of the files in a voice's folder. A speaker's file is ``speaker-NUMBER.safetensors``, from 0; a speaker of a
+# prefixed model may be a recording instead.
 MODEL, CODEC, TEXT, SPEAKER = "kyutai.safetensors", "mimi.safetensors", "tokenizer.model", "speaker-{}.safetensors"
+RECORDING = "speaker-{}.wav"
 TIME_BASE = TimeBase(rate_hz=24_000, frame_samples=1920, phase=0)  # of Mimi
 PREFIX_FRAMES = (12, 250)  # least and most of a recording that is a voice: about 1 and 20 seconds
 _LONGEST_DELAY_S, _LONGEST_LOOK_AHEAD, _MOST_STRENGTHS = 10.0, 20, 64

@@ -12,7 +12,7 @@ from studio.core.cards import Card, sha256_of, write_card
 from studio.core.checks import is_file_name, to_printable
 from studio.core.errors import BadVoice
 from studio.core.files import MAX_SETTINGS_BYTES, read_bounded
-from studio.core.kyutai import CODEC, MODEL, SPEAKER, TEXT, TIME_BASE, KyutaiSettings
+from studio.core.kyutai import CODEC, MODEL, RECORDING, SPEAKER, TEXT, TIME_BASE, KyutaiSettings
 from studio.hub.client import HubError
 from studio.hub.download import RemoteFile, fetch
 from studio.hub.listing import CONFIG, Limits, Listing, check_limits, list_paths, list_repository
@@ -43,12 +43,13 @@ def kyutai_offer(
         raise BadVoice(f"{CONFIG} of {repo} is larger than {MAX_SETTINGS_BYTES:,} bytes", _DO)
     fetch(repo, listing.revision, config, staging, advance)
     values = _read_values(staging / CONFIG, repo)
-    suffix = _suffix(values, repo)
+    is_prefixed = KyutaiSettings.read(values).is_prefixed
+    stored_as, suffix = (RECORDING, "") if is_prefixed else (SPEAKER, _suffix(values, repo))
     files = list_paths(repo, listing.revision, {name: _named(values, key, repo) for key, name in _FILES.items()})
     paths = tuple(speakers) or DEFAULT_SPEAKERS
     names = _names(paths)
     others = list_repository(SPEAKERS, "", limits, nested=True)
-    wanted = {SPEAKER.format(number): path + suffix for number, path in enumerate(paths)}
+    wanted = {stored_as.format(number): path + suffix for number, path in enumerate(paths)}
     of_speakers = list_paths(SPEAKERS, others.revision, wanted)
     whole = replace(listing, files=[config, *files, *of_speakers])
     check_limits(whole, limits)

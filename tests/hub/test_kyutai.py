@@ -6,17 +6,26 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hub.conftest import accepted
 from hub.hubserver import Hub
 from listening import of, samples
 from safetensors.torch import load, save
-from tinyvoice import KYUTAI_VALUES, VOCODERS, tiny_text_model, write_tiny_voice
+from tinyvoice import (
+    KYUTAI_PREFIXED_VALUES,
+    KYUTAI_VALUES,
+    PREFIXED,
+    VOCODERS,
+    tiny_text_model,
+    write_tiny_voice,
+)
 from typer.testing import CliRunner
 
 from studio.cli import cli
 from studio.core import events as ev
+from studio.core.clips import to_int16, wav_bytes
 from studio.core.errors import BadOption, BadVoice, StudioError
 from studio.core.folders import VOICES
 from studio.core.ports import SpeakRequest
@@ -65,6 +74,12 @@ def _served(hub: Hub, published: dict[str, bytes], root: Path, monkeypatch: pyte
     files = {f"{path}.1e68beda@240.safetensors": data for path, data in speakers.items()}
     wavs = {f"folder/{number}.wav": b"RIFF" for number in range(1200)}  # more than a voice may have
     hub.repository(kyutai.SPEAKERS).commit(files | wavs | {"vctk/odd name.wav": b""})
+
+
+def recording(seconds: float, gain: float = 0.3) -> bytes:
+    """A sound at another rate than the model's."""
+    tone = np.sin(np.arange(int(seconds * 48_000)) * 0.03) * np.linspace(0.2, 1, int(seconds * 48_000))
+    return wav_bytes(to_int16(gain * tone), 48_000)
 
 
 def engine(name: str) -> LocalEngine:
@@ -210,6 +225,55 @@ def test_weights_that_do_not_fit_are_named_when_the_voice_is_loaded(
     pull(REPO, root, accepted)
     with pytest.raises(BadVoice, match=says):
         engine("tts-tiny")
+
+
+@pytest.fixture
+def prefixed(hub: Hub, published: dict[str, bytes], tmp_path: Path) -> str:
+    """The model whose speakers are recordings, in the hub."""
+    folder = write_tiny_voice(tmp_path / "prefixed", family=PREFIXED)
+    values = VALUES | KYUTAI_PREFIXED_VALUES | {"model_id": {"sig": "d6ef30c7", "epoch": 1000}}
+    weights = (folder / "kyutai.safetensors").read_bytes()
+    hub.repository("kyutai/tts-small").commit(published | {"config.json": json.dumps(values).encode(), MODEL: weights})
+    return "kyutai/tts-small"
+
+
+def test_a_model_whose_speakers_are_recordings_is_pulled_and_spoken(
+    hub: Hub, root: Path, prefixed: str, tmp_path: Path
+) -> None:
+    hub.repository(kyutai.SPEAKERS).commit({HAPPY: recording(3), OTHER: recording(25)})
+    run("voices", "pull", prefixed, "--accept-licence", "--speaker", HAPPY, "--speaker", OTHER)
+    folder = root / "tts-small"
+    assert {path.name for path in folder.glob("speaker-*")} == {"speaker-0.wav", "speaker-1.wav"}
+    assert verify(folder) == 7
+    heard = list[np.ndarray]()
+    for speaker in ("ex03-ex01_happy_001_channel1_334s", "p226_023"):
+        files = ["-o", str(tmp_path / "a.wav"), "--trace", str(tmp_path / "a.trace")]
+        run("say", "The rain has stopped.", "--voice", f"tts-small:{speaker}", *files)
+        trace = open_trace(tmp_path / "a.trace")
+        assert [word.text for word in trace.words()] == ["the", "rain", "has", "stopped."]
+        assert len(trace.pcm) == 1920 * len(trace.p_eos) > 0, "the recording is not played"
+        heard.append(trace.pcm)
+    assert len(heard[0]) != len(heard[1]) or not np.array_equal(*heard)
+    with closing(engine("tts-small")) as one:
+        family = one.voice("tts-small").family
+        assert [family.prompt(speaker).shape for speaker in (0, 1)] == [(38 - 2, 4), (250 - 2, 4)]
+
+
+@pytest.mark.parametrize(
+    ("sound", "says"),
+    [
+        (recording(0.5), r"tts-small.*speaker-0\.wav cannot be a speaker: .* lasts 0\.5 s; give 1\.1 to 20 s"),
+        (recording(3, gain=0), "is silent or damaged"),
+        (b"RIFF", r"speaker-0\.wav cannot be a speaker"),
+    ],
+)
+def test_a_recording_that_cannot_be_a_speaker_is_named_when_the_voice_is_loaded(
+    hub: Hub, root: Path, prefixed: str, sound: bytes, says: str
+) -> None:
+    hub.repository(kyutai.SPEAKERS).commit({HAPPY: sound})
+    pull(prefixed, root, accepted)
+    with pytest.raises(BadVoice, match=says):
+        engine("tts-small")
 
 
 def test_speakers_belong_to_kyutais_models_only(hub: Hub, tiny: str, root: Path) -> None:

@@ -260,6 +260,21 @@ class SupportsLookup(Protocol):
         ...
 
 
+@runtime_checkable
+class SupportsRecordings(Protocol):
+    """A family whose speakers may be recordings, which the voice's codec encodes when the voice is loaded.
+
+    Attributes:
+        recordings: files of sound by speaker; ``set_prompt`` follows for each.
+    """
+
+    recordings: Mapping[int, Path]
+
+    def set_prompt(self, speaker: int, frames: np.ndarray) -> None:
+        """Set what ``prompt`` returns. Raises BadVoice: it cannot be these frames."""
+        ...
+
+
 @dataclass(frozen=True)
 class FamilyInfo:
     """A family's entry in the registry.

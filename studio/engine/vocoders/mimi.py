@@ -11,11 +11,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar, Self, cast
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from studio.core.cards import Card
 from studio.core.errors import BadOption
+from studio.core.kyutai import PREFIX_FRAMES
 from studio.engine.nets.loading import NetConfig, load_published, weights_file
 from studio.engine.nets.windowed import WindowedBlock, WindowedTransformer
 from studio.engine.tokenizers.mimi import SplitQuantiser
@@ -23,6 +25,8 @@ from studio.engine.vocoders.base import Vocoder, VocoderState, seed_rows
 from studio.engine.vocoders.seanet import CausalConv, CausalUpsampling, seanet_decoder, seanet_encoder
 
 _RUN_FRAMES = 64  # at once, because attention's memory grows with the square of new tokens
+_CUT_FRAMES = 2  # of a recording that is a voice, at its end, as in Kyutai's code
+_SILENT = 1e-3  # peak of a recording without speech, of full scale 1
 # Names in files that were written by later releases of Kyutai's package.
 _RENAMED = {".in_projs.0.weight": ".in_proj_weight", ".out_projs.0.weight": ".out_proj.weight"}
 
@@ -193,6 +197,32 @@ class Mimi(Vocoder[MimiState]):
         blocks = (WindowedBlock(c.width, c.heads, c.feed_width) for _ in range(c.layers))
         sizes = {"heads": c.heads, "head_width": c.width // c.heads, "window": c.window_tokens}
         return nn.ModuleDict({"transformer": WindowedTransformer(blocks, **sizes, rotary_base=c.rotary_base)})
+
+
+@torch.inference_mode()
+def encode_prefix(net: Mimi, recording: np.ndarray, codebooks: int) -> np.ndarray:
+    """A recording as the voice of a model that continues it (``kyutai/tts-0.75b-en-public``).
+
+    Args:
+        recording: float32 [T] at 24 kHz, full scale 1; 3 to 10 seconds of one speaker are best.
+        codebooks: that the model has.
+
+    Returns:
+        Codes int64 [frames, codebooks].
+
+    Raises:
+        BadOption: it is silent, holds samples that are not finite, or lasts less than about 1 or more than 20 seconds.
+    """
+    low, high = ((count + _CUT_FRAMES) * net.config.frame_samples for count in PREFIX_FRAMES)
+    if recording.ndim != 1 or not low <= len(recording) <= high:
+        length_s, low_s, high_s = (count / net.config.sample_rate_hz for count in (recording.size, low, high))
+        allowed = f"give {low_s:.1f} to {high_s:.0f} s of one speaker; 3 to 10 are best"
+        raise BadOption(f"the recording of a voice lasts {length_s:.1f} s", allowed)
+    if not np.isfinite(recording).all() or float(np.abs(recording).max()) < _SILENT:
+        raise BadOption("the recording of a voice is silent or damaged", "record it again, closer to the microphone")
+    samples = torch.from_numpy(np.ascontiguousarray(recording, np.float32))[None]
+    codes = net.encode(samples.to(net.upsampling.inner.weight.device), codebooks)
+    return codes[0, :-_CUT_FRAMES].cpu().numpy()
 
 
 def load_mimi(path: Path, config: MimiConfig | None = None) -> Mimi:

@@ -30,7 +30,8 @@ TOY = TinyFamily(
     lambda _: Net(Config()), window=lambda words: {"wait": min(words - 1, 2)}, decode="step", revises=False
 )
 FAMILIES = [*family_names(), "toy"]
-VARIANTS = ["vocstream", "shipped"]  # SpeakStream with another vocoder, and the first shipped voice
+SPEAKSTREAMS = ["vocstream", "shipped"]  # SpeakStream with another vocoder, and the first shipped voice
+VARIANTS = [*SPEAKSTREAMS, tinyvoice.PREFIXED]  # and Kyutai's model that continues a recording
 
 
 @contextmanager
@@ -42,7 +43,7 @@ def opened(name: str, temporary: pytest.TempPathFactory, number_format: str = "f
         if name == "shipped":
             engine = open_engine(SHIPPED, best(), device="cpu", threads=1)
         else:
-            voice = {"vocoder": name} if name in VARIANTS else {"family": name}
+            voice = {"vocoder": name} if name == "vocstream" else {"family": name}
             engine = tiny_engine(temporary.mktemp("voices"), ROWS, number_format=number_format, **voice)
         with closing(engine):
             yield engine

@@ -10,6 +10,7 @@ import pytest
 import torch
 from engine.families.family_engines import FAMILIES, ROWS, TEXT, choices, facts_of, opened
 from listening import samples
+from tinyvoice import PREFIXED
 
 from studio.core.ports import SpeakRequest
 from studio.engine.engine import LocalEngine
@@ -21,7 +22,7 @@ COMPARED_AT = (1, 9, 16)  # engine steps: an early one, and two in mid-stream wi
 
 
 @pytest.mark.parametrize("number_format", ["float32", "int8"])
-@pytest.mark.parametrize("name", [*FAMILIES, "vocstream"])
+@pytest.mark.parametrize("name", [*FAMILIES, "vocstream", PREFIXED])
 def test_law_3_samples_do_not_depend_on_the_batch(
     name: str, number_format: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

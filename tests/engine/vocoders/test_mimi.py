@@ -3,14 +3,15 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from oracles.safetensors_size import file_bytes
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from studio.core.errors import BadVoice
-from studio.engine.vocoders.mimi import Mimi, MimiConfig, MimiState, load_mimi
+from studio.core.errors import BadOption, BadVoice
+from studio.engine.vocoders.mimi import Mimi, MimiConfig, MimiState, encode_prefix, load_mimi
 
 ORACLE = Path(__file__).parents[2] / "oracles" / "mimi"
 TINY = MimiConfig.read(json.loads((ORACLE / "tiny.json").read_text()))
@@ -65,6 +66,21 @@ def test_recordings_get_the_codes_of_kyutais_code(mimi: Mimi, reference: dict[st
     expected = reference["encoded"].transpose(1, 2)
     assert torch.equal(mimi.encode(reference["sound"]), expected)
     assert torch.equal(mimi.encode(reference["sound"][:, :-5], 2)[:, :-1], expected[:, :-1, :2])
+
+
+def test_a_recording_as_a_voice_has_the_codes_of_kyutais_code(mimi: Mimi, reference: dict[str, Tensor]) -> None:
+    """``get_prefix`` of ``moshi`` leaves out the last two frames."""
+    sound, expected = reference["sound"].numpy(), reference["encoded"].transpose(1, 2)
+    for recording, codes in zip(sound, expected, strict=True):
+        assert np.array_equal(encode_prefix(mimi, recording, 3), codes[:-2, :3])
+    refused = {
+        "lasts": (sound[0, : 13 * TINY.frame_samples], np.zeros(253 * TINY.frame_samples, np.float32), sound),
+        "is silent": (0 * sound[0], np.full_like(sound[0], np.nan)),
+    }
+    for says, recordings in refused.items():
+        for recording in recordings:
+            with pytest.raises(BadOption, match=f"the recording of a voice {says}"):
+                encode_prefix(mimi, recording, 3)
 
 
 def test_names_and_shapes_are_the_published_ones() -> None:

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from studio.core.cards import Card
 from studio.core.errors import BadVoice
-from studio.core.kyutai import MODEL, PUBLISHED, SPEAKER, TEXT, TIME_BASE, KyutaiSettings
+from studio.core.kyutai import MODEL, PUBLISHED, RECORDING, SPEAKER, TEXT, TIME_BASE, KyutaiSettings
 from studio.engine.families.base import FamilyInfo, Module, Row
 from studio.engine.families.common.rows import RowSetup
 from studio.engine.families.common.runner import MAX_DECODE_ROWS
@@ -24,7 +24,7 @@ from studio.engine.families.kyutai.model import ZERO, load_kyutai_lm
 from studio.engine.families.kyutai.passages import Attending, KyutaiNet, KyutaiSlots, Prefixed
 from studio.engine.families.kyutai.policy import MAIN, NEW_WORD, KyutaiInput, KyutaiOutput
 from studio.engine.families.kyutai.row import KyutaiModel, KyutaiRow
-from studio.engine.families.kyutai.speakers import read_prefix, read_speakers
+from studio.engine.families.kyutai.speakers import check_prefix, read_prefix, read_speakers
 from studio.engine.families.kyutai.text import KyutaiText
 from studio.engine.nets.cuda.device import check_memory
 from studio.engine.nets.cuda.graphs import MAX_ROWS, GraphCache, StepRunner, batch_sizes, padded_rows
@@ -179,7 +179,8 @@ class KyutaiFamily:
 
     Args:
         speakers: see ``KyutaiModule``.
-        prefixes: codes int64 [T, dep_q] of each speaker's recording, of a prefixed model.
+        prefixes: codes int64 [T, dep_q] of each speaker's recording, of a prefixed model; None for those of
+            ``recordings``, see ``studio.engine.families.base.SupportsRecordings``.
     """
 
     def __init__(
@@ -188,11 +189,12 @@ class KyutaiFamily:
         settings: KyutaiSettings,
         text: KyutaiText,
         speakers: Sequence[tuple[Tensor, Tensor]],
-        prefixes: Sequence[np.ndarray],
+        prefixes: Sequence[np.ndarray | None],
+        recordings: Mapping[int, Path],
         rows: int,
     ) -> None:
         c, device = net.config, net.device
-        self.net, self._text, self._prefixes = net, text, prefixes
+        self.net, self._text, self._prefixes, self.recordings = net, text, [*prefixes], recordings
         self.slots_per_row = 2 if settings.is_prefixed else 1  # the second is for guidance
         on_gpu, vectors, count = device.type == "cuda", speakers[0][0].shape[1] if speakers else 0, rows
         count *= self.slots_per_row
@@ -213,7 +215,15 @@ class KyutaiFamily:
 
     def prompt(self, speaker: int) -> np.ndarray:
         """The speaker's recording; no frames where the net attends to its speaker."""
-        return self._prefixes[speaker] if self._prefixes else np.zeros((0, self.net.config.dep_q), np.int64)
+        if not self._prefixes:
+            return np.zeros((0, self.net.config.dep_q), np.int64)
+        prefix = self._prefixes[speaker]
+        assert prefix is not None, "the recording was not encoded"
+        return prefix
+
+    def set_prompt(self, speaker: int, frames: np.ndarray) -> None:
+        """Set the codes of a speaker's recording. Raises BadVoice: they are no codes of this model's."""
+        self._prefixes[speaker] = check_prefix(frames, self.net.config.dep_q, self.net.config.card)
 
     def row(
         self, slots: tuple[int, ...], speaker: int, options: Mapping[str, Any], temperature: float, seed: int
@@ -229,18 +239,23 @@ def load(card: Card, folder: Path, device: torch.device, rows: int) -> KyutaiFam
     if acoustic_tokenizer(card.alphabet).frame_shape != (config.dep_q,):
         raise BadVoice(f"the net makes {config.dep_q} codes a frame, and the card names {card.alphabet}", _AGAIN)
     text = KyutaiText(weights_file(folder, card, TEXT), config.text_card)
-    paths = [weights_file(folder, card, SPEAKER.format(number)) for number in range(len(card.speakers))]
-    speakers, prefixes = list[tuple[Tensor, Tensor]](), list[np.ndarray]()
+    files, speakers = range(len(card.speakers)), list[tuple[Tensor, Tensor]]()
+    prefixes, recordings = list[np.ndarray | None](), dict[int, Path]()
     if settings.is_prefixed:
-        prefixes = [read_prefix(path, config.dep_q, config.card) for path in paths]
+        for number in files:
+            is_recording = RECORDING.format(number) in card.sha256
+            path = weights_file(folder, card, (RECORDING if is_recording else SPEAKER).format(number))
+            recordings |= {number: path} if is_recording else {}
+            prefixes.append(None if is_recording else read_prefix(path, config.dep_q, config.card))
     else:
+        paths = [weights_file(folder, card, SPEAKER.format(number)) for number in files]
         speakers = [read_speakers([path], config.speaker_width) for path in paths]
     if len({vectors.shape for vectors, _ in speakers}) > 1:
         raise BadVoice("the speakers have different numbers of vectors", _AGAIN)
     on_gpu, weights = device.type == "cuda", weights_file(folder, card, MODEL)
     trained = load_kyutai_lm(weights, config, torch.bfloat16 if on_gpu else None)
     net = trained.to(device) if on_gpu else CpuKyutaiLM(trained)
-    return KyutaiFamily(net, settings, text, speakers, prefixes, rows)
+    return KyutaiFamily(net, settings, text, speakers, prefixes, recordings, rows)
 
 
 _AGAIN = "pull the voice again"

@@ -52,9 +52,18 @@ def read_prefix(path: Path, codebooks: int, codes: int) -> np.ndarray:
         BadVoice: the file is missing, or does not hold such codes of ``PREFIX_FRAMES`` frames.
     """
     stored = _tensor(path, "codes", "I32", [codebooks, None], PREFIX_FRAMES)
-    if not 0 <= int(stored.min()) <= int(stored.max()) < codes:
-        raise BadVoice(f"{path} holds codes that are not below {codes}", _DO)
-    return np.ascontiguousarray(stored.T.numpy(), dtype=np.int64)
+    return check_prefix(np.ascontiguousarray(stored.T.numpy(), dtype=np.int64), codebooks, codes, path.name)
+
+
+def check_prefix(prefix: np.ndarray, codebooks: int, codes: int, name: str = "the recording") -> np.ndarray:
+    """The codes of a recording. Raises BadVoice: they are not int64 [T, codebooks] of ``PREFIX_FRAMES`` frames."""
+    least, most = PREFIX_FRAMES
+    if prefix.ndim != 2 or prefix.shape[1] != codebooks or not least <= len(prefix) <= most:
+        wanted = f"{least} to {most} frames of {codebooks} codes"
+        raise BadVoice(f"{name} has frames of shape {prefix.shape}, not {wanted}", _DO)
+    if not 0 <= int(prefix.min()) <= int(prefix.max()) < codes:
+        raise BadVoice(f"{name} holds codes that are not below {codes}", _DO)
+    return prefix
 
 
 def _read(path: Path, width: int) -> Tensor:
