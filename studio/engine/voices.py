@@ -11,30 +11,25 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from rich.progress import Progress
 
 from studio.core.cards import Card, parse_voice
 from studio.core.checks import escape_unprintable
-from studio.core.clips import to_float
-from studio.core.errors import BadFile, BadOption, BadVoice, NeedsPackage, NoMemory
-from studio.core.kyutai import PREFIX_FRAMES
+from studio.core.errors import BadOption, BadVoice, NeedsPackage, NoMemory
 from studio.core.pulled import check_pulled, find_cards
-from studio.core.sound_files import read_mono
 from studio.engine.families.base import (
     Family,
     Row,
     SupportsCapture,
+    SupportsCodec,
     SupportsLookup,
-    SupportsRecordings,
     family_info,
 )
 from studio.engine.families.common.word_times import WordTimes
 from studio.engine.nets.cuda.device import check_memory, free_bytes, tensor_bytes
 from studio.engine.nets.loading import parameter_limit
-from studio.engine.tokenizers.dmel import resample
-from studio.engine.tokenizers.formats import AcousticTokenizer, acoustic_tokenizer
+from studio.engine.tokenizers.formats import acoustic_tokenizer
 from studio.engine.vocoders.base import Vocoder
 from studio.engine.vocoders.mimi import Mimi, encode_prefix
 from studio.engine.vocoders.module import VocodeModule, slot_bytes, vocoder_kind
@@ -42,7 +37,6 @@ from studio.engine.vocoders.module import VocodeModule, slot_bytes, vocoder_kind
 _log = logging.getLogger(__name__)
 
 _RESTORE = "restore card.json from the repository"
-_LONGEST_RECORDING_S = 600.0
 _USABLE_SHARE = 0.9  # of a GPU's free memory
 
 
@@ -209,9 +203,9 @@ def load_voice(card: Card, folder: Path, device: torch.device, slots: int) -> Vo
         vocoder = load_vocoder(card, folder, device)  # first: the net takes longer to load
         with parameter_limit(folder, card, f"{card.family}.safetensors"):
             family = info.load(card, folder, device, slots)
-        if isinstance(family, SupportsRecordings):
-            for speaker, path in family.recordings.items():
-                family.set_prompt(speaker, _encode_recording(vocoder, path, acoustic_tokenizer(card.alphabet)))
+        if isinstance(family, SupportsCodec) and isinstance(vocoder, Mimi):
+            (codebooks,) = acoustic_tokenizer(card.alphabet).frame_shape
+            family.set_codec(partial(encode_prefix, vocoder, codebooks=codebooks))
         for speaker in range(len(card.speakers)):
             family.prompt(speaker)
         kv_slots = slots * family.slots_per_row
@@ -225,19 +219,6 @@ def load_voice(card: Card, folder: Path, device: torch.device, slots: int) -> Vo
         held = slots + int(_USABLE_SHARE * free_bytes(device)) // max(1, voice.slot_bytes())
         _log.info("this GPU holds %d streams of %s, %d of which are set up", held, card.name, slots)
     return voice
-
-
-def _encode_recording(vocoder: Vocoder, path: Path, tokenizer: AcousticTokenizer) -> np.ndarray:
-    """Frames of a recording in a voice's folder, whose first 20 seconds count. Raises BadVoice."""
-    if not isinstance(vocoder, Mimi):
-        raise BadVoice(f"{vocoder.name} cannot encode {path.name}", "pull the voice again")
-    try:
-        pcm, rate_hz = read_mono(path, longest_s=_LONGEST_RECORDING_S)
-        sound = resample(torch.from_numpy(to_float(pcm)), rate_hz, tokenizer.time_base.rate_hz)
-        most = PREFIX_FRAMES[1] * tokenizer.time_base.frame_samples
-        return encode_prefix(vocoder, sound[:most].numpy(), *tokenizer.frame_shape)
-    except (BadFile, BadOption) as error:
-        raise BadVoice(f"{path.name} cannot be a speaker: {error.what}", error.do) from error
 
 
 @contextmanager

@@ -261,17 +261,15 @@ class SupportsLookup(Protocol):
 
 
 @runtime_checkable
-class SupportsRecordings(Protocol):
-    """A family whose speakers may be recordings, which the voice's codec encodes when the voice is loaded.
+class SupportsCodec(Protocol):
+    """A family whose speakers may be recordings, which the codec that is its voice's vocoder encodes."""
 
-    Attributes:
-        recordings: files of sound by speaker; ``set_prompt`` follows for each.
-    """
+    def set_codec(self, encode: Callable[[np.ndarray], np.ndarray]) -> None:
+        """Called once, before the first row. Raises BadVoice: a recording of the voice cannot be a speaker.
 
-    recordings: Mapping[int, Path]
-
-    def set_prompt(self, speaker: int, frames: np.ndarray) -> None:
-        """Set what ``prompt`` returns. Raises BadVoice: it cannot be these frames."""
+        Args:
+            encode: samples float32 [T] at the voice's rate to frames, callable from any thread. Raises BadOption.
+        """
         ...
 
 

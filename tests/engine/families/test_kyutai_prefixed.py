@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -9,19 +10,23 @@ import numpy as np
 import pytest
 import torch
 from engine.families.kyutai_rows import DELAY, FORMS, ORACLES, SPEECH, new_row, speak, tiny_config, tiny_net
+from listening import tiny_engine
 from oracles.safetensors_size import file_bytes
 from safetensors.torch import load_file, save_file
+from tinyvoice import PREFIXED
 from torch import Tensor
 
 from studio.core import events as ev
-from studio.core.errors import BadVoice
+from studio.core.errors import BadOption, BadVoice
 from studio.core.kyutai import TIME_BASE, KyutaiSettings
 from studio.engine.families.kyutai.config import KyutaiConfig
 from studio.engine.families.kyutai.model import KyutaiLM, load_kyutai_lm
 from studio.engine.families.kyutai.passages import KyutaiNet, KyutaiSlots
 from studio.engine.families.kyutai.policy import PAD, KyutaiInput, KyutaiOutput
-from studio.engine.families.kyutai.runner import KyutaiModule
+from studio.engine.families.kyutai.runner import KyutaiFamily, KyutaiModule
 from studio.engine.families.kyutai.speakers import read_prefix
+from studio.engine.vocoders.mimi import MimiConfig, encode_prefix, load_mimi
+from studio.engine.voices import Voice
 
 ORACLE = ORACLES / "kyutai_prefixed"
 PUBLISHED: dict[str, Any] = json.loads((ORACLE / "published.json").read_text())
@@ -257,3 +262,53 @@ def test_a_prefix_that_does_not_fit_is_refused(content: dict[str, Tensor], says:
         read_prefix(tmp_path / "voice.safetensors", 4, 8)
     with pytest.raises(BadVoice, match="there is no file"):
         read_prefix(tmp_path / "absent.safetensors", 4, 8)
+
+
+def frames_of(voice: Voice, speaker: int) -> np.ndarray:
+    """The codes of a text."""
+    row, frames = voice.open(speaker, {"cfg": "2", "padding": 1}, 0.6, 5), list[np.ndarray]()
+    row.commit("it is the old wall".split())
+    row.end()
+    while (given := row.next_input()) is not None:
+        (output,) = voice.family.modules["step"].run(voice.family.slots, [row.slots], [given.inputs])
+        frames += [*row.on_output(output).frames]
+    voice.release(row)
+    return np.stack(frames)
+
+
+def recording(length_s: float) -> np.ndarray:
+    times = np.arange(int(24_000 * length_s)) / 24_000
+    return (0.3 * np.sin(2 * np.pi * (200 + 90 * times) * times)).astype(np.float32)
+
+
+def test_a_recording_becomes_a_speaker_of_a_loaded_voice(tmp_path: Path) -> None:
+    with closing(tiny_engine(tmp_path, 2, family=PREFIXED)) as engine:
+        voice = engine.voice("tiny")
+        family = voice.family
+        assert isinstance(family, KyutaiFamily)
+        prefix = family.prefix_of(recording(3.0))
+        assert prefix.shape == (36, 4) and prefix.dtype == np.int64, "two of 38 frames are cut"
+        codec = load_mimi(tmp_path / "tiny" / "mimi.safetensors", MimiConfig.read(voice.card.vocoders["mimi"]))
+        assert np.array_equal(prefix, encode_prefix(codec, recording(3.0), 4)), "as before the voice's codec was set up"
+        number = family.add_prefix(prefix)
+        assert number == 2 and np.array_equal(family.prompt(number), prefix)
+        added = frames_of(voice, number)
+        assert np.array_equal(added, frames_of(voice, number)) and len(added)
+        other = frames_of(voice, 0)
+        assert len(other) != len(added) or not np.array_equal(other, added)
+        assert np.array_equal(frames_of(voice, family.add_prefix(family.prompt(0))), other), "as from its file"
+        with pytest.raises(BadOption, match=r"lasts 0\.5 s; give 1\.1 to 20 s of one speaker"):
+            family.prefix_of(recording(0.5))
+        for wrong in (prefix[:3], prefix[:, :3], prefix + 16, prefix[None], np.tile(prefix, (7, 1))):
+            with pytest.raises(BadVoice, match=r"the recording (has frames of shape|holds codes)"):
+                family.add_prefix(wrong)
+
+
+def test_a_recording_is_no_speaker_of_a_model_that_attends_to_its_speaker(tmp_path: Path) -> None:
+    with closing(tiny_engine(tmp_path, 2, family="kyutai")) as engine:
+        family = engine.voice("tiny").family
+        assert isinstance(family, KyutaiFamily)
+        with pytest.raises(BadOption, match="cannot be a speaker of this voice"):
+            family.prefix_of(recording(3.0))
+        with pytest.raises(BadVoice, match="cannot be a speaker of this voice"):
+            family.add_prefix(np.zeros((20, 4), np.int64))

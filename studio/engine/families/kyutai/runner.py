@@ -3,6 +3,7 @@
 On a CPU rows run one after another, so that none depends on its batch; on a GPU a batch is one graph.
 """
 
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -13,7 +14,7 @@ import torch
 from torch import Tensor
 
 from studio.core.cards import Card
-from studio.core.errors import BadVoice
+from studio.core.errors import BadFile, BadOption, BadVoice
 from studio.core.kyutai import MODEL, PUBLISHED, RECORDING, SPEAKER, TEXT, TIME_BASE, KyutaiSettings
 from studio.engine.families.base import FamilyInfo, Module, Row
 from studio.engine.families.common.rows import RowSetup
@@ -24,7 +25,7 @@ from studio.engine.families.kyutai.model import ZERO, load_kyutai_lm
 from studio.engine.families.kyutai.passages import Attending, KyutaiNet, KyutaiSlots, Prefixed
 from studio.engine.families.kyutai.policy import MAIN, NEW_WORD, KyutaiInput, KyutaiOutput
 from studio.engine.families.kyutai.row import KyutaiModel, KyutaiRow
-from studio.engine.families.kyutai.speakers import check_prefix, read_prefix, read_speakers
+from studio.engine.families.kyutai.speakers import check_prefix, read_prefix, read_recording, read_speakers
 from studio.engine.families.kyutai.text import KyutaiText
 from studio.engine.nets.cuda.device import check_memory
 from studio.engine.nets.cuda.graphs import MAX_ROWS, GraphCache, StepRunner, batch_sizes, padded_rows
@@ -180,7 +181,7 @@ class KyutaiFamily:
     Args:
         speakers: see ``KyutaiModule``.
         prefixes: codes int64 [T, dep_q] of each speaker's recording, of a prefixed model; None for those of
-            ``recordings``, see ``studio.engine.families.base.SupportsRecordings``.
+            ``recordings``, which are encoded in ``set_codec``.
     """
 
     def __init__(
@@ -194,7 +195,9 @@ class KyutaiFamily:
         rows: int,
     ) -> None:
         c, device = net.config, net.device
-        self.net, self._text, self._prefixes, self.recordings = net, text, [*prefixes], recordings
+        self.net, self._settings, self._text = net, settings, text
+        self._prefixes, self._recordings, self._adding = [*prefixes], recordings, threading.Lock()
+        self._encode: Callable[[np.ndarray], np.ndarray] | None = None
         self.slots_per_row = 2 if settings.is_prefixed else 1  # the second is for guidance
         on_gpu, vectors, count = device.type == "cuda", speakers[0][0].shape[1] if speakers else 0, rows
         count *= self.slots_per_row
@@ -215,22 +218,50 @@ class KyutaiFamily:
 
     def prompt(self, speaker: int) -> np.ndarray:
         """The speaker's recording; no frames where the net attends to its speaker."""
-        if not self._prefixes:
+        if not self._settings.is_prefixed:
             return np.zeros((0, self.net.config.dep_q), np.int64)
         prefix = self._prefixes[speaker]
         assert prefix is not None, "the recording was not encoded"
         return prefix
 
-    def set_prompt(self, speaker: int, frames: np.ndarray) -> None:
-        """Set the codes of a speaker's recording. Raises BadVoice: they are no codes of this model's."""
-        self._prefixes[speaker] = check_prefix(frames, self.net.config.dep_q, self.net.config.card)
+    def set_codec(self, encode: Callable[[np.ndarray], np.ndarray]) -> None:
+        """See ``studio.engine.families.base.SupportsCodec``."""
+        self._encode = encode
+        for speaker, path in self._recordings.items():
+            try:
+                self._prefixes[speaker] = self.prefix_of(read_recording(path))
+            except (BadFile, BadOption) as error:
+                raise BadVoice(f"{path.name} cannot be a speaker: {error.what}", error.do) from error
+
+    def prefix_of(self, recording: np.ndarray) -> np.ndarray:
+        """A recording, float32 [T] at 24 kHz, as a speaker of a prefixed model; callable from any thread.
+
+        Returns:
+            Codes int64 [frames, dep_q], for ``add_prefix``.
+
+        Raises:
+            BadOption: it is too short or too long, silent or damaged, or the model's speakers are no recordings.
+        """
+        if not self._settings.is_prefixed or self._encode is None:
+            raise BadOption("a recording cannot be a speaker of this voice", "choose a voice that continues recordings")
+        return self._encode(recording)
+
+    def add_prefix(self, prefix: np.ndarray) -> int:
+        """Add a speaker; returns its number, which stays valid. Callable from any thread. Raises BadVoice."""
+        if not self._settings.is_prefixed:
+            raise BadVoice("a recording cannot be a speaker of this voice", "choose a voice that continues recordings")
+        checked = check_prefix(prefix, self.net.config.dep_q, self.net.config.card)
+        with self._adding:
+            self._prefixes.append(checked)
+            return len(self._prefixes) - 1
 
     def row(
         self, slots: tuple[int, ...], speaker: int, options: Mapping[str, Any], temperature: float, seed: int
     ) -> Row:
         """A row in slots that were reset. Raises BadOption."""
         setup = RowSetup(slots, TIME_BASE, speaker, options, temperature, seed)
-        return KyutaiRow(setup, self._model, self._text.encode, self.prompt(speaker) if self._prefixes else None)
+        prefix = self.prompt(speaker) if self._settings.is_prefixed else None
+        return KyutaiRow(setup, self._model, self._text.encode, prefix)
 
 
 def load(card: Card, folder: Path, device: torch.device, rows: int) -> KyutaiFamily:

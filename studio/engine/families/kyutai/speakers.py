@@ -8,10 +8,14 @@ import torch
 from torch import Tensor
 
 from studio.core.cards import MAX_WEIGHTS_BYTES
+from studio.core.clips import to_float
 from studio.core.errors import BadOption, BadVoice
-from studio.core.kyutai import PREFIX_FRAMES
+from studio.core.kyutai import PREFIX_FRAMES, TIME_BASE
+from studio.core.sound_files import read_mono
+from studio.engine.tokenizers.dmel import resample
 
 MAX_SPEAKERS = 5
+_LONGEST_FILE_S = 600.0
 _MAX_VECTORS = 1_000  # of a speaker; the published ones have 125, ten seconds
 _DO = "fetch the voice that belongs to the model"
 
@@ -53,6 +57,13 @@ def read_prefix(path: Path, codebooks: int, codes: int) -> np.ndarray:
     """
     stored = _tensor(path, "codes", "I32", [codebooks, None], PREFIX_FRAMES)
     return check_prefix(np.ascontiguousarray(stored.T.numpy(), dtype=np.int64), codebooks, codes, path.name)
+
+
+def read_recording(path: Path) -> np.ndarray:
+    """A sound file at Mimi's rate, float32 [T], of which at most 20 seconds count. Raises BadFile."""
+    pcm, rate_hz = read_mono(path, longest_s=_LONGEST_FILE_S)
+    sound = resample(torch.from_numpy(to_float(pcm)), rate_hz, TIME_BASE.rate_hz)
+    return sound[: PREFIX_FRAMES[1] * TIME_BASE.frame_samples].numpy()
 
 
 def check_prefix(prefix: np.ndarray, codebooks: int, codes: int, name: str = "the recording") -> np.ndarray:
