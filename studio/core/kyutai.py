@@ -61,6 +61,11 @@ class KyutaiSettings:
         languages = tuple(one for one in LANGUAGES if one in named) or (DEFAULT,)
         return KyutaiSettings(int(delay_s * frames_per_s), look_ahead, strengths, is_prefixed, languages)
 
+    @property
+    def slots_per_row(self) -> int:
+        """KV slots of an utterance: of a prefixed model, the second is for guidance."""
+        return 2 if self.is_prefixed else 1
+
     def options(self) -> tuple[OptionSpec, ...]:
         """Of a voice of this model."""
         choices = tuple(f"{one:g}" for one in self.strengths)

@@ -157,6 +157,7 @@ def test_rows_of_a_batch_do_not_depend_on_each_other(net: KyutaiNet, reference: 
         slots = KyutaiSlots(net, 7, 0, FORCED)
         module = KyutaiModule(net, SETTINGS, (), slots, spare)
         if spare is not None:
+            assert len(module.capture_steps()) == 2 * 3, "sizes 1, 2 and 4, of three rows, without and with sound"
             for capture in module.capture_steps():
                 capture()
         outputs = list[KyutaiOutput]()
@@ -230,6 +231,10 @@ def test_weights_of_another_model_are_refused(tmp_path: Path) -> None:
     save_file(weights | {"text_linear.weight": torch.zeros(12, 16)}, tmp_path / "wide.safetensors")
     with pytest.raises(BadVoice, match=r"text_linear\.weight in .* has the shape \[12, 16\], not \[5, 16\]"):
         load_kyutai_lm(tmp_path / "wide.safetensors", TINY)
+    whole_numbers = {"linears.0.weight": weights["linears.0.weight"].int()}
+    save_file(weights | whole_numbers, tmp_path / "whole.safetensors")
+    with pytest.raises(BadVoice, match=r"linears\.0\.weight in .* is I32, not one of F32, BF16, F16"):
+        load_kyutai_lm(tmp_path / "whole.safetensors", TINY)
     del weights["out_norm.alpha"]
     save_file(weights, tmp_path / "less.safetensors")
     with pytest.raises(BadVoice, match=r"lacks out_norm\.alpha"):

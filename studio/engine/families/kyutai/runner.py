@@ -71,7 +71,7 @@ class KyutaiModule:
         """See ``studio.engine.families.base.SupportsCapture``."""
         if self._spare is None:
             return []
-        sizes = batch_sizes(min(self._spare, self.max_rows))
+        sizes = batch_sizes(min(self._spare // self._settings.slots_per_row, self.max_rows))
         return [partial(self._capture, size, has_sound) for size in sizes for has_sound in (False, True)]
 
     @torch.inference_mode()
@@ -198,9 +198,9 @@ class KyutaiFamily:
         self.net, self._settings, self._text = net, settings, text
         self._prefixes, self._recordings, self._adding = [*prefixes], recordings, threading.Lock()
         self._encode: Callable[[np.ndarray], np.ndarray] | None = None
-        self.slots_per_row = 2 if settings.is_prefixed else 1  # the second is for guidance
-        on_gpu, vectors, count = device.type == "cuda", speakers[0][0].shape[1] if speakers else 0, rows
-        count *= self.slots_per_row
+        self.slots_per_row = settings.slots_per_row
+        on_gpu, vectors = device.type == "cuda", speakers[0][0].shape[1] if speakers else 0
+        count = rows * self.slots_per_row
         numbers = 2 * c.num_layers * c.dim * (c.context + vectors)
         check_memory(device, count + 1, numbers * (2 if on_gpu else 4))
         forced_steps = settings.delay_steps + max(c.delays) if settings.is_prefixed else 1
