@@ -27,7 +27,7 @@ def push_voice(folder: Path, repo: str, *, private: bool = False) -> str:
     """
     card = read_card(folder)
     files: dict[str, Path | bytes] = {**_voice_files(card, folder)}
-    samples = sorted(name for name in files if name.endswith(".wav"))
+    samples = sorted(name for name in files if name.endswith(".wav") and name not in card.sha256)  # not its speakers
     files["README.md"] = model_card(card, repo, samples).encode()
     return push_files(repo, "model", files, f"Voice {card.name}", private=private)
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 from hub.conftest import accepted
-from hub.hubserver import Hub
+from hub.hubserver import TOKEN, Hub
 from listening import of, samples
 from safetensors.torch import load, save
 from tinyvoice import (
@@ -35,6 +35,7 @@ from studio.engine.engine import LocalEngine, open_engine
 from studio.hub import kyutai
 from studio.hub.client import HubError
 from studio.hub.pull import look, pull, verify
+from studio.hub.push import push_voice
 from studio.inspection.bundle import pack
 from studio.text.normalise import best
 
@@ -257,6 +258,22 @@ def test_a_model_whose_speakers_are_recordings_is_pulled_and_spoken(
     with closing(engine("tts-small")) as one:
         family = one.voice("tts-small").family
         assert [family.prompt(speaker).shape for speaker in (0, 1)] == [(38 - 2, 4), (250 - 2, 4)]
+
+
+def test_a_pulled_voice_with_recordings_is_pushed_and_pulled(
+    hub: Hub, root: Path, prefixed: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_TOKEN", TOKEN)
+    hub.repository(kyutai.SPEAKERS).commit({HAPPY: recording(3)})
+    first = pull(prefixed, root, accepted)
+    push_voice(first, "rook/kyu")
+    repository = hub.repositories["rook/kyu"]
+    readme = repository.commits[repository.branches["main"]]["README.md"].decode()
+    assert "speaker-0.wav" not in readme, "a speaker's recording is no sample of the voice"
+    again = pull("rook/kyu", root, accepted, name="kyu")
+    assert (again / "speaker-0.wav").read_bytes() == (first / "speaker-0.wav").read_bytes()
+    with closing(engine("kyu")) as one:
+        assert one.voice("kyu").family.prompt(0).shape == (36, 4)
 
 
 @pytest.mark.parametrize(
