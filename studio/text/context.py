@@ -7,6 +7,7 @@ from typing import NamedTuple
 from studio.core.text.typography import MARKS, split_mark
 from studio.text import numbers
 from studio.text.groups import HALF
+from studio.text.measures import UNIT, is_one, unit_name
 from studio.text.numbers import NUM, cardinal
 from studio.text.tables import (
     ABBREVIATIONS,
@@ -36,7 +37,7 @@ from studio.text.tables import (
     WEEKDAYS,
     YEARS,
 )
-from studio.text.tokens import UNIT, is_one, short_date, unit_name
+from studio.text.tokens import short_date
 
 MEASURED = frozenset("of about weighs exerts draws at with a".split())  # 9 N, 2 A
 
@@ -56,10 +57,16 @@ class Beside(NamedTuple):
     rest: Sequence[str]
 
 
+_SIDE = re.compile(
+    rf"(?:.* )?(?:{NUM}(?:mm|cm|m|km|ft|in|yd|inch)|{NUM} (?:mm|cm|m|km|ft|in|yd|inch|inches|feet|foot|meters))"
+)  # 10 cm x 5 cm
 ContextReader = Callable[[re.Match[str], Beside], str | None]
 _VARIABLE = re.compile(r"[-+−]?(?:[\d.,]+[a-z]?|[b-hj-zB-HJ-Z]|[a-zA-Z]\([a-z]\))(?:[²³]|\^\d)?[?!.,;:]?")
 # What may begin a range with blanks around its dash: an amount, a time, a unit.
-_FROM = re.compile(rf"\S*\d\S*[^{MARKS}]|{HALF}|{'|'.join(re.escape(unit) for unit in UNITS)}")
+_FROM = re.compile(rf"\S*\d\S*(?<![{MARKS}])|{HALF}|{'|'.join(re.escape(unit) for unit in UNITS)}")
+
+
+_SEVERAL = re.compile(r"[IVX]+,? (?:and|&|or|to)|[A-Z][a-z]+s [IVX]+,")  # Parts I and V
 
 
 def _roman(m: re.Match[str], at: Beside) -> str | None:
@@ -76,6 +83,7 @@ def _roman(m: re.Match[str], at: Beside) -> str | None:
     if (is_ruler or name in SOVEREIGNS) and value < 40 and (is_ruler or text != "I" or name not in COMMON_NAMES):
         return f"the {numbers.ordinal(str(value))}{of}"
     is_part = name in PARTS or name.capitalize() in PARTS - {"Game", "Mark", "Class"}
+    is_part = is_part or name.capitalize().removesuffix("s") in PARTS or _SEVERAL.fullmatch(f"{at.earlier} {at.before}")
     if len(text) == 1:
         return cardinal(str(value)) + of if is_part and text in "IVX" else None
     is_numeral = set(text) <= set("IVX") or (set(text) <= set("IVXL") and len(text) > 2 and text != "XXL")
@@ -151,6 +159,7 @@ def _weekday(m: re.Match[str], at: Beside) -> str | None:
     joined = ("-", "~", "&", "and", "or", "to", "through")
     is_day = is_day or (at.before in joined and _is_day_or_month(at.earlier)) or at.before.rstrip(",") in WEEKDAYS
     is_day = is_day or (at.after in joined and len(at.rest) > 1 and _is_day_or_month(at.rest[1]))
+    is_day = is_day or (m[0][-1] == "." and at.after[:1].islower())  # Sat. night
     return WEEKDAYS[m[1]] if is_day else m[0].lower()
 
 
@@ -209,6 +218,26 @@ _CONTEXTS: tuple[tuple[str, ContextReader], ...] = (
     (r"(\d\d?):(\d\d):(\d\d)", lambda m, at: numbers.duration(*m.groups()) if at.before.lower() in TIMED else None),
     (r"(\d{1,3}):(\d{1,3})(?:-(\d{1,3}))?", _verse),
     (r"in\.|ft\.|min\.", _unit_or_word),
+    (
+        r"[x×]",
+        lambda m, at: "by" if _SIDE.fullmatch(f"{at.earlier} {at.before}") else None,
+    ),
+    (
+        r"([\d,]+)s",
+        lambda m, at: (
+            f"{'ten' if m[1] == '10' else cardinal(m[1])[4:]}s"
+            if m[1].strip("0,") == "1" and len(m[1]) > 1 and at.after == "of"
+            else None
+        ),
+    ),
+    (
+        r"([01]\d|2[0-4])([0-5]\d)",
+        lambda m, at: (
+            f"{'zero ' if m[1][0] == '0' else ''}{numbers.clock(m[1], m[2])}"
+            if at.after.rstrip(MARKS) == "hours" and at.before in ("at", "by", "until", "from")
+            else None
+        ),
+    ),
     (r"N\.?", lambda m, at: "newtons" if at.before[:1].isdecimal() and at.earlier in MEASURED else None),
     (r"A\.?", lambda m, at: "amps" if at.before[:1].isdecimal() and at.earlier in MEASURED else None),
     (r"\d\d\d", lambda m, at: numbers.digits(m[0]) if at.before.lower() in CALLED else None),

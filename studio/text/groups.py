@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 
 from studio.core.text.typography import MARKS
 from studio.text import numbers
+from studio.text.measures import UNIT, is_one, unit_name
 from studio.text.numbers import NUM, SIGN, cardinal
 from studio.text.tables import (
     CODES,
@@ -15,22 +16,21 @@ from studio.text.tables import (
     DAYS_AND_MONTHS,
     MAY_END,
     MONTH_NAMES,
+    NAME_GOES_ON,
     PER,
     SCALE_LETTERS,
     SCALES,
+    STARTERS,
 )
 from studio.text.tokens import (
     AMOUNT,
     CURRENCY,
     SCIENTIFIC,
-    UNIT,
     VULGARS,
     amount_of,
     groups,
-    is_one,
     money,
     phrase,
-    unit_name,
 )
 
 HALF = r"[aApP]\.?[mM]\.?"
@@ -154,6 +154,12 @@ def _measured(m: re.Match[str], before: str) -> Phrases | None:
     return [amount, name] if amount else None
 
 
+def _scaled_measure(m: re.Match[str], before: str) -> Phrases | None:
+    """30k km."""
+    name = unit_name(m[3], several=True)
+    return None if name is None else [f"{cardinal(m[1])} {SCALE_LETTERS[m[2]]}", name]
+
+
 def _area(m: re.Match[str], before: str) -> Phrases | None:
     """500 sq ft, 16 fl oz."""
     name = unit_name(m[3], not is_one(m[1]))
@@ -225,6 +231,7 @@ _GROUPS: tuple[tuple[str, GroupReader], ...] = (
         lambda m, _: [cardinal(m[1]), *spread("liters per one hundred kilometers", m[0].count(" "))],
     ),
     (rf"({AMOUNT}) (bn|tn|mn|mln|bln)", lambda m, _: [amount_of(m[1]), SCALE_LETTERS[m[2]]]),
+    (rf"({NUM})([kKM]) ({UNIT})", _scaled_measure),
     (rf"({AMOUNT}) (sq|cu|fl)\.? ({UNIT})", _area),
     (rf"({AMOUNT}|\d+/\d+|\d*[{VULGARS}]|{SCIENTIFIC}) ({UNIT})", _measured),
 )
@@ -257,5 +264,11 @@ def read_group(tokens: Sequence[str], before: str) -> list[tuple[str, int]] | No
 def closing_stop(token: str, after: str) -> str:
     """The full stop of an abbreviation (p.m., oz.) that also ends the sentence."""
     is_half = token.endswith(".") and _HALF_TOKEN.fullmatch(token) is not None
-    may_end = token in MAY_END or (is_half and after.split(" ")[0].rstrip(MARKS) not in DAYS_AND_MONTHS | ZONES)
-    return "." if may_end and (not after or after[0].isupper()) else ""
+    follows = after.split(" ")[0].rstrip(MARKS)
+    if not is_half and (
+        token not in MAY_END or (token in NAME_GOES_ON and len(follows) > 1 and follows not in STARTERS)
+    ):
+        return ""
+    if (follows in DAYS_AND_MONTHS and (is_half or token[:-1] in DAYS_AND_MONTHS)) or (is_half and follows in ZONES):
+        return ""
+    return "." if not after or after[0].isupper() else ""

@@ -34,18 +34,21 @@ from studio.text.tokens import EXPONENT, phrase
 GROUP = "pip install 'streaming-tts-studio[text]'"
 _WORD = re.compile(r"[A-Za-z]+(?:'[A-Za-z]+)*'?")
 _BESIDE = (
-    frozenset("Dr St Ft pp in IV ft N A Gen Col Gov Sen Rep Rev Adm Lt Sat Sun Rs kr".split())
+    frozenset("Dr St Ft pp in IV ft x N A Gen Col Gov Sen Rep Rev Adm Lt Sat Sun Rs kr".split())
     | frozenset("IVX")
     | frozenset(MONTH_NAMES)
     | frozenset(NUMBERED)
 )  # words that are read by their neighbours
 _OPERATOR = "|".join(map(re.escape, OPERATORS))
 _RUN = re.compile(
-    rf"[A-Za-z]+(?:'[A-Za-z]+)*|\d{{1,3}}(?:,\d{{3}})+(?!\d)(?:\.\d+)?|\d+(?:\.\d+)?|(?<![A-Za-z\d])\.\d+|{_OPERATOR}|{EXPONENT}|."
+    rf"[A-Za-z]+(?:'[A-Za-z]+)*|\d{{1,9}}(?:\.\d{{1,9}}){{2,}}|\d{{1,3}}(?:,\d{{3}})+(?!\d)(?:\.\d+)?|\d+(?:\.\d+)?|(?<![A-Za-z\d])\.\d+|{_OPERATOR}|{EXPONENT}|."
 )
-_INNER = re.compile(r"[-/_]+|(?<=[,:;!?])(?=[A-Za-z])|(?<=[a-z0-9%]\.)(?=[A-Z][a-z])|(?<=[a-z]\.)(?=[IA]\b)")
+_INNER = re.compile(
+    r"[-/_]+|(?<=[,:;!?])(?=[A-Za-z])|(?<=[a-z0-9%]\.)(?=[A-Z][a-z])|(?<=\b[A-Z]\.)(?=[A-Z][a-z])|(?<=[a-z]\.)(?=[IA]\b)"
+)
 _NUMERAL = re.compile("[ivx]+|[IVXLC]+(?:th|st|nd|rd)")
 _COMPARED = re.compile(r"([<>≤≥≈]|[<>]=)([^<>=]*\d[^<>=]*)")
+_SHORT_AND_NUMBER = re.compile(rf"({'|'.join(map(re.escape, ABBREVIATIONS))})(\d\S*)")
 _DOTS = re.compile(r"(?:[A-Za-z]\.)+[A-Za-z]?")
 
 Words = list[tuple[str, int]]  # each with the index of its token
@@ -194,6 +197,9 @@ def _read_one(base: str) -> str:
     spoken = ABBREVIATIONS.get(base) or DOTTED.get(base.lower()) or phrase(base)
     if spoken is not None:
         return spoken
+    if (match := _SHORT_AND_NUMBER.fullmatch(base)) is not None:  # c.1500, No.5, pp.3-7
+        short = NUMBERED.get(match[1]) or ABBREVIATIONS[match[1]]
+        return f"{short} {_read_one(match[2])}"
     if _DOTS.fullmatch(base):
         return " ".join(base.lower().replace(".", ""))
     parts = [] if ADDRESS.fullmatch(base) else [part for part in _INNER.split(base) if part.strip("'")]
@@ -207,20 +213,24 @@ def _read_one(base: str) -> str:
 
 def _runs(base: str) -> str:
     """Runs of letters, numbers and signs one by one: mp3, v2.0, C++, me@example.com."""
-    if base in ("/", "#"):
+    if not base.strip("/#"):
         return ""  # alone they are layout: no reading
     address = ADDRESS.fullmatch(base) is not None
     runs = (ADDRESS_RUN if address else _RUN).findall(base)
     spoken: list[str] = []
     for at, run in enumerate(runs):
         before, after = (runs[at - 1] if at else ""), (runs[at + 1] if at + 1 < len(runs) else "")
+        if run == "s" and before[-1:].isdecimal() and at + 1 == len(runs):
+            continue  # MP3s
         if run[0].isascii() and run[0].isalpha():
             is_spelled = len(runs) > 1 and len(run) > 1 and not set(run.lower()) & set("aeiouy")
             in_host = address and before == "."  # capitals have no meaning there
             plain = run.lower() if address and run in READ_AS else letters(run.lower() if in_host else run)
             spoken.append(" ".join(run.lower()) if is_spelled else plain)
         elif run[-1].isdecimal() and run[0] in ".0123456789":
-            spoken.append(numbers.digits(run) if address and len(run) >= LONG_NUMBER else numbers.cardinal(run))
+            said = phrase(run) if run.count(".") > 1 else None
+            said = said or (numbers.digits(run) if address and len(run) >= LONG_NUMBER else numbers.cardinal(run))
+            spoken.append(numbers.plural(said) if after == "s" and at + 2 == len(runs) else said)
         elif run in OPERATORS:
             spoken.append(OPERATORS[run])
         elif len(run) > 1 or (run in "²³" and before[-1:].isalnum()):

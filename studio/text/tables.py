@@ -1,5 +1,7 @@
 """Readings of written forms in English: abbreviations, symbols, units, money, letters."""
 
+import re
+
 from studio.core.text.typography import MONTHS
 
 MONTH_NAMES = {name: name.lower() for name in MONTHS}
@@ -41,7 +43,11 @@ ABBREVIATIONS = {
     "Pkwy.": "parkway", "Ln.": "lane", "Maj.": "major", "Cpl.": "corporal", "Adm.": "admiral", "Bros.": "brothers",
     "tsp.": "teaspoons", "tbsp.": "tablespoons", "oz.": "ounces", "lb.": "pounds", "lbs.": "pounds", "hr.": "hours",
     "hrs.": "hours", "mins.": "minutes", "secs.": "seconds", "yds.": "yards", "sq.": "square", "cu.": "cubic",
-    "fl.": "fluid", "Rs.": "rupees", "Tel.": "telephone", "tel.": "telephone",
+    "fl.": "fluid", "Rs.": "rupees", "Tel.": "telephone", "tel.": "telephone", "Drs.": "doctors", "Mx.": "mix",
+    "Rm.": "room", "Op.": "opus", "doz.": "dozen", "mos.": "months", "Calif.": "california", "Tex.": "texas",
+    "Fla.": "florida", "Ariz.": "arizona", "Colo.": "colorado", "Conn.": "connecticut", "Mich.": "michigan",
+    "Minn.": "minnesota", "Nebr.": "nebraska", "Nev.": "nevada", "Okla.": "oklahoma", "Tenn.": "tennessee",
+    "Wis.": "wisconsin", "Wyo.": "wyoming",
 } | {key: name for key, name in MONTH_NAMES.items() if key.endswith(".")}  # fmt: skip
 DAYS_AND_MONTHS = frozenset((*WEEKDAYS, *(day.capitalize() for day in WEEKDAYS.values()), *MONTH_NAMES))
 ABBREVIATIONS |= {f"{short}.": day for short, day in WEEKDAYS.items()}
@@ -49,27 +55,33 @@ ABBREVIATIONS |= {f"{short}.": day for short, day in WEEKDAYS.items()}
 _NO_STOP = (
     "Mr Mrs Ms Prof Sgt Capt Cpt Jr Sr Mt Ave Blvd Rd Inc Ltd Corp etc vs approx dept Dept ext Apt Nos Hwy Pkwy Ln "
     "Maj Cpl Bros Esq Pvt Cmdr Messrs Attn attn Supt Msgr Ct Cres Bldg bldg Univ Intl Natl govt Govt avg misc Approx "
-    "hrs mins secs lbs yds Tel Feb Apr Jul Aug Sep "
+    "hrs mins secs lbs yds Tel Drs Mx Rm Feb Apr Jul Aug Sep "
     "Sept Oct Nov Dec Mon Tue Tues Wed Thu Thur Thurs Fri"
 )
 NUMBERED = {"No.": "number", "no.": "number", "No": "number", "#": "number", "Fig": "figure", "fig": "figure",
             "Figs": "figures", "figs": "figures", "Eq": "equation", "eq": "equation", "Vol": "volume", "vol": "volume",
             "p.": "page", "pp": "pages", "Rt": "route", "Rte": "route", "Ch": "chapter", "ch": "chapter",
             "Sec": "section", "sec.": "section", "est.": "established", "Est.": "established",
-            "c.": "circa", "ca.": "circa"}  # fmt: skip
+            "c.": "circa", "ca.": "circa", "Op.": "opus"}  # fmt: skip
 # Words after which a full stop behind dotted letters (U.S.) ends the sentence before.
 STARTERS = frozenset(
     "He She It They We I You The A An This That These Those There Then But And In On At So If When My His Her Our "
     "Their "
-    "What Who Why How Where Now Many Most Some Later".split()
+    "What Who Why How Where Now Many Most Some Later Please There Here Yes No Do Does Did Is Are Was Were Can Could "
+    "Will Would Should For From After Before Since While Although However All Each Every Both One Two Not Nobody "
+    "Everyone Once Until To By With As Or It's That's Let's I'm He's She's Don't".split()
 )
 DOTTED = {"e.g.": "for example", "i.e.": "that is"}
 # These may end a sentence: with a capital after them, or nothing, their full stop is also the sentence's.
 WORDS_TOO = frozenset("no c in al fig Sat Sun".split())  # abbreviations that are also words
 _NEVER_LAST = (
     "Mr Mrs Ms Prof Pres Rev Sgt Capt Cpt Lt Col Gen Gov Sen Rep Hon hon Mt Ft Nos nos Fig Figs fig figs Vol vol vs Vs "
-    "approx Approx pp cf ca p pg ext Apt Ch Sec Eq eq Maj Cpl Adm sq cu fl Rs Tel tel Pvt Cmdr Messrs Attn attn Supt "
-    "Msgr Assoc Asst v Rt Rte Est Univ Intl Natl Max Min"
+    "approx Approx pp cf ca p pg ext Apt Drs Mx Rm Op Ch Sec Eq eq Maj Cpl Adm sq cu fl Rs Tel tel Pvt Cmdr Messrs "
+    "Attn attn Supt Msgr Assoc Asst v Rt Rte Est Univ Intl Natl Max Min"
+)
+# Behind these a name goes on: only a word of STARTERS begins a sentence there.
+NAME_GOES_ON = frozenset(
+    "Inc. Corp. Co. Ltd. Bros. Jr. Sr. Dept. Univ. Assoc. Intl. Natl. Govt. Calif. Tex. Fla.".split()
 )
 MAY_END = frozenset(ABBREVIATIONS) - {f"{short}." for short in _NEVER_LAST.split()}
 
@@ -115,7 +127,7 @@ CURRENCIES |= (
         f"${nation}": (f"{_DOLLARS[nation]} dollar", f"{_DOLLARS[nation]} dollars", "cent", "cents")
         for nation in ("US", "CA", "AU", "NZ", "HK")
     }
-    | {"R$": ("real", "reais", "centavo", "centavos")}
+    | {"R$": ("real", "reais", "centavo", "centavos"), "MX$": ("mexican peso", "mexican pesos", "cent", "cents")}
 )
 CODES = {  # ISO 4217, read as the sign or by name
     "USD": "US$", "CAD": "C$", "AUD": "A$", "NZD": "NZ$", "HKD": "HK$", "SGD": "S$", "EUR": "€", "GBP": "£",
@@ -156,6 +168,8 @@ _REGULAR = {
     "yr": "year", "yrs": "year", "mol/L": "mole per liter",
     "sqm": "square meter", "kN": "kilonewton", "MJ": "megajoule", "J": "joule", "GJ": "gigajoule", "kts": "knot",
     "pts": "pint", "qts": "quart", "gals": "gallon", "kgs": "kilogram", "kms": "kilometer",
+    "kt": "knot", "deg": "degree", "mos": "month", "pcs": "piece", "pc": "piece", "ly": "light year",
+    "Nm": "newton meter",
     "KiB": "kibibyte", "MiB": "mebibyte", "GiB": "gibibyte", "PB": "petabyte", "kn": "knot", "nmi": "nautical mile",
 }  # fmt: skip
 UNITS = {unit: (name, name + "s") for unit, name in _REGULAR.items()} | {
@@ -170,12 +184,29 @@ UNITS = {unit: (name, name + "s") for unit, name in _REGULAR.items()} | {
     "mpg": ("mile per gallon", "miles per gallon"), "bpm": ("beat per minute", "beats per minute"),
     "ppm": ("part per million", "parts per million"),
     "Mbps": ("megabit per second", "megabits per second"), "fps": ("frame per second", "frames per second"),
-    "rpm": ("turn per minute", "turns per minute"), "%": ("percent", "percent"), "¢": ("cent", "cents"),
+    "rpm": ("revolution per minute", "revolutions per minute"), "%": ("percent", "percent"), "¢": ("cent", "cents"),
+    "IU": ("i u", "i u"), "dBm": ("d b m", "d b m"), "dBA": ("d b a", "d b a"),
+    "dpi": ("dot per inch", "dots per inch"),
+    "ppi": ("pixel per inch", "pixels per inch"), "ppb": ("part per billion", "parts per billion"),
+    "bps": ("bit per second", "bits per second"), "doz": ("dozen", "dozen"),
+    "lbf": ("pound force", "pounds force"),
+    "kgm²": ("kilogram square meter", "kilogram square meters"),
     "inch": ("inch", "inches"), "hp": ("horsepower", "horsepower"), "bhp": ("brake horsepower", "brake horsepower"),
     "cc": ("c c", "c c"),
     "st": ("stone", "stone"), "in²": ("square inch", "square inches"), "‰": ("per mille", "per mille"),
     "wpm": ("word per minute", "words per minute"), "x": ("times", "times"), "×": ("times", "times"),
 }  # fmt: skip
+
+# With prefixes: 8 MPa, 5 mmol, 3 µF. Not those that are words or names: TV, pH, MA.
+_PREFIXES = {"p": "pico", "n": "nano", "µ": "micro", "u": "micro", "m": "milli", "k": "kilo", "M": "mega", "G": "giga"}
+_PREFIXED = (
+    "mol:mole:pnµmk F:farad:pnµum Pa:pascal:mkMG N:newton:pnµmk Nm:newton meter:mk g:gram:pnµum L:liter:pnµum "
+    "l:liter:nµum W:watt:nµmkMG V:volt:nµmkM A:amp:nµmk J:joule:nµmkMG s:second:pnµm b:bit:kMG eV:electron volt:mkMG "
+    "Sv:sievert:µm Bq:becquerel:kMG m:meter:nµmk"
+)
+for _one in re.findall(r"(\w+):([\w ]+?):([\wµ]+)", _PREFIXED):
+    for _short in _one[2]:
+        UNITS.setdefault(f"{_short}{_one[0]}", (f"{_PREFIXES[_short]}{_one[1]}", f"{_PREFIXES[_short]}{_one[1]}s"))
 
 SINGULARS = {  # the words of units and currencies by their plurals
     many: one
@@ -212,6 +243,12 @@ READ_AS = {
     "BSc": "b s c",
     "MSc": "m s c",
     "mgr": "manager",
+    "ii": "two",
+    "iii": "three",
+    "iv": "i v",
+    "vii": "seven",
+    "viii": "eight",
+    "Mk": "mark",
     "pH": "p h",
     "ssh": "s s h",
     "http": "h t t p",
@@ -231,7 +268,7 @@ READ_AS = {
 PARTS = frozenset(
     "War Part Chapter Act Scene Book Volume Phase Stage Section Article Title Type Class Level Unit Figure Table "
     "Appendix WrestleMania Wrestlemania Olympiad Fantasy Quest Opus Symphony Sonata Element Saw Sequel Vatican "
-    "Bowl Game Rocky Episode Season Tier Schedule Canto Psalm Division Category Group Grade Mark Apollo".split()
+    "Bowl Mk Game Rocky Episode Season Tier Schedule Canto Psalm Division Category Group Grade Mark Apollo".split()
 )
 # After the first names of sovereigns a numeral is an ordinal.
 SOVEREIGNS = frozenset(

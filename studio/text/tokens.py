@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable
 from functools import lru_cache
 
+from studio.text.measures import UNIT, formula, ion, is_one, per, unit_name
 from studio.text.numbers import (
     NUM,
     SIGN,
@@ -26,13 +27,11 @@ from studio.text.numbers import (
 from studio.text.tables import (
     CODES,
     CURRENCIES,
-    LENGTHS,
+    DAYS_AND_MONTHS,
     MONTH_NAMES,
     PER,
-    RATED,
     SCALE_LETTERS,
     SHORT_FORMS,
-    UNITS,
     VULGAR,
     WEEKDAYS,
 )
@@ -45,8 +44,6 @@ _HALF = r"[aApP]\.?[mM]\.?"
 CURRENCY = "|".join(sorted((re.escape(sign) for sign in CURRENCIES if not sign.isalpha()), key=len, reverse=True))
 VULGARS = "".join(VULGAR)
 AMOUNT = rf"{SIGN}?{NUM}(?:[-~]{NUM})?"
-_STOPPED = "tsp|tbsp|oz|lbs?|hrs?|mins?|secs?|yds?|ft|mi|gal|pt|qt|yrs?|wks?"
-UNIT = rf"(?:(?:{_STOPPED})\.|[A-Za-zµΩ°%¢×]+(?:[²³]|\^[23])?(?:/[A-Za-zµ]+(?:[²³]|\^[23])?)?)"
 EXPONENT = r"(?:[²³]|\^[-+−]?\d{0,4})*(?:[²³]|\^[-+−]?\d{1,4})"
 SCIENTIFIC = rf"{SIGN}?{NUM}(?:[eE][-+]?\d{{1,3}}|[×x*]10{EXPONENT})|10{EXPONENT}"
 _SHARED = (" percent", " degrees celsius", " degrees fahrenheit")  # said once in a range
@@ -54,37 +51,10 @@ _FRACTION_OF = frozenset((16, 20, 24, 32, 64, 100))  # /16 is a fraction, /17 th
 _SHARES = re.compile(r"\d\d-\d\d")  # 50-50, 80-20
 _RATIOS = (("22", "7"), ("12", "8"), ("16", "9"), ("16", "10"), ("24", "7"), ("10", "10"), ("12", "12"))
 _DIRECTIONS = {"N": "north", "S": "south", "E": "east", "W": "west"}
+_DAY_OR_MONTH = "|".join(sorted({one.rstrip(".") for one in DAYS_AND_MONTHS}, key=len, reverse=True))
 _SCREENS = ("2", "4", "5", "8")  # 4K
 
 Reader = Callable[[re.Match[str]], str | None]
-
-
-def is_one(amount: str) -> bool:
-    """Whether a unit after this amount is in the singular."""
-    return amount in ("1", "-1", "−1") or "/" in amount or amount in VULGAR
-
-
-def unit_name(unit: str, several: bool) -> str | None:
-    """The name of a unit, of a power of one, or of a rate (m/s², g/L, km/day); None where it is no unit."""
-    unit = unit.replace("^2", "²").replace("^3", "³").rstrip(".")
-    if unit in UNITS:
-        return UNITS[unit][several]
-    if unit[-1] in "²³":
-        if (bare := unit_name(unit[:-1], several)) is None or "/" in unit:
-            return _rate(unit, several)
-        word = ("square", "cubic") if unit[:-1] in LENGTHS else ("squared", "cubed")
-        exponent = word["²³".index(unit[-1])]
-        return f"{exponent} {bare}" if unit[:-1] in LENGTHS else f"{bare} {exponent}"
-    return _rate(unit, several)
-
-
-def _rate(unit: str, several: bool) -> str | None:
-    over, slash, under = unit.partition("/")
-    if not slash or not over or not under or "/" in under:
-        return None
-    below = under if under in PER else unit_name(under, several=False)
-    above = RATED[over][several] if over in RATED else unit_name(over, several)
-    return None if above is None or below is None else f"{above} per {below}"
 
 
 def amount_of(text: str) -> str:
@@ -170,7 +140,7 @@ def _range(match: re.Match[str]) -> str | None:
 
 
 def _measure(match: re.Match[str]) -> str | None:
-    name = unit_name(match[2], not is_one(match[1]))
+    name = unit_name(match[3], not (is_one(match[1]) or match[2]))
     return name and f"{amount_of(match[1])} {name}"
 
 
@@ -208,6 +178,30 @@ def _address(match: re.Match[str]) -> str:
 def _short_duration(match: re.Match[str]) -> str | None:
     """1h30m, 5m30s."""
     return duration(match[1] or "0", match[2], match[3] or "0") if match[1] or match[3] else None
+
+
+def _year_month(match: re.Match[str]) -> str:
+    """2023-05 is a month; 2010-12 is a range of years, 2020-12 is a month."""
+    is_range = int(match[2]) > 9 and int(match[2]) > int(match[1][2:])
+    return (
+        f"{year(match[1])} to {cardinal(match[2])}" if is_range else f"{_MONTHS[int(match[2]) - 1]} {number(match[1])}"
+    )
+
+
+def _days(match: re.Match[str]) -> str | None:
+    first, second = phrase(match[1]), phrase(match[2])
+    return f"{first} to {second}" if first and second else None
+
+
+def _day_or_month(text: str) -> str:
+    return WEEKDAYS.get(text) or MONTH_NAMES.get(text) or text.lower()
+
+
+def _numerals(match: re.Match[str]) -> str | None:
+    """I-III, IV-VI; not X-C or CD-V."""
+    first, second = roman(match[1]), roman(match[2])
+    is_range = first and second > first and len(match[0]) > 3 and set(match[0]) <= set("IVX-~")
+    return f"{cardinal(str(first))} to {cardinal(str(second))}" if is_range else None
 
 
 def _season(match: re.Match[str]) -> str | None:
@@ -277,9 +271,10 @@ _RULES: list[tuple[re.Pattern[str], Reader]] = [
             r"(\d{1,3}(?:,\d{3})+|\d{1,9})(?:st|nd|rd|th|ST|ND|RD|TH)(s?)",
             lambda m: plural(ordinal(m[1])) if m[2] else ordinal(m[1]),
         ),
+        (r"(\d{1,3}(?:,000)+)s", lambda m: plural(cardinal(m[1]).removeprefix("one "))),
         (r"([2-9]0|\d\d\d0)'?s", lambda m: plural(year(m[1]) if len(m[1]) == 4 else cardinal(m[1]))),
         (rf"(?P<h>\d\d?):(?P<m>\d\d)(?::(?P<s>\d\d))?(?P<half>{_HALF})?", _time),
-        (r"(\d{1,3}):(\d{1,3})", lambda m: f"{cardinal(m[1])} to {cardinal(m[2])}"),
+        (r"(\d{1,3}):(\d{1,3}(?:,\d{3})+|\d{1,6})", lambda m: f"{cardinal(m[1])} to {cardinal(m[2])}"),
         (r"(\d\d?)\.(\d\d)([aApP])\.?[mM]\.?", lambda m: clock(m[1], m[2], m[3])),
         (r"(\d{1,3}(?:\.\d+)?)°(?=\d|[NSEW])(?:(\d\d?)'(?:(\d\d?)(?:''|inch)?)?)?([NSEW])?", _bearing),
         (rf"({NUM})in", lambda m: f"{cardinal(m[1])} {'inch' if m[1] == '1' else 'inches'}"),
@@ -301,11 +296,12 @@ _RULES: list[tuple[re.Pattern[str], Reader]] = [
         (r"0\d{2,5}/\d{4,9}", lambda m: groups(m[0])),
         (r"(\d\d?)/(\d\d?)", _date_or_fraction),
         (r"(0?[1-9]|1[0-2])/((?:19|20)\d\d)", lambda m: f"{_MONTHS[int(m[1]) - 1]} {number(m[2])}"),
-        (r"((?:19|20)\d\d)-(0[1-9])", lambda m: f"{_MONTHS[int(m[2]) - 1]} {number(m[1])}"),
+        (r"((?:19|20)\d\d)-(0[1-9]|1[0-2])", _year_month),
         (r"((?:19|20)\d\d)/(\d\d)", _season),
         (r"(\d+)/(\d{1,9})", lambda m: fraction(m[1], m[2])),
         (r"(\d+)/(\d{1,9})(?:st|nd|rd|th)s?", lambda m: fraction(m[1], m[2], "fourth")),
-        (rf"(\d*)-?([{VULGARS}])", lambda m: mixed(m[1], m[2])),
+        (rf"({SIGN}?)(\d*)-?([{VULGARS}])", lambda m: f"{SIGNS[m[1]] if m[1] else ''} {mixed(m[2], m[3])}".strip()),
+        (r"([-−])(\d+/\d+)", lambda m: f"minus {phrase(m[2])}"),
         (r"(\d{1,3})-(\d{1,2}/\d{1,2})", lambda m: mixed(m[1], m[2])),
         (
             r"0\d{6,14}|\+?\d{1,6}(?:-\d{1,6}){2,6}|\d{3}-\d{4}|\d{5}-\d{4}|0\d+-\d+",
@@ -314,15 +310,31 @@ _RULES: list[tuple[re.Pattern[str], Reader]] = [
         (rf"({SIGN}?{NUM})[×x*]10({EXPONENT})", lambda m: f"{cardinal(m[1])} times ten {power(m[2])}"),
         (rf"({SIGN}?{NUM})[eE]([-+]?\d{{1,3}})", lambda m: f"{cardinal(m[1])} times ten {power(m[2])}"),
         (rf"({SIGN}?{NUM})({EXPONENT})", lambda m: f"{cardinal(m[1])} {power(m[2])}"),
+        (r"([A-Z][a-z]?)(?:([²³])|\^?(\d))?\^([+−-])", ion),
+        (r"(?=\S*\d)(?:(?:[BCFHIKNOPSUVWY]|[ABCFGLMNRSTUZ][a-z])\d{0,2}){2,9}", formula),
+        (
+            r"([A-Za-zµ]+)\^-(?:([²³])|\^?1)",
+            lambda m: per(unit_name(m[1] + (m[2] or ""), several=False)),
+        ),
         (rf"([A-Za-z])({EXPONENT})", lambda m: f"{m[1].lower()} {power(m[2])}"),
+        (r"(\d+|[A-Za-z])\^", lambda m: f"{cardinal(m[1]) if m[1].isdecimal() else m[1].lower()} to the"),
+        (r"([i-nt-z])-(\d)", lambda m: f"{m[1]} minus {cardinal(m[2])}"),
+        (r"(GMT|UTC)-(\d\d?)", lambda m: f"{' '.join(m[1].lower())} minus {cardinal(m[2])}"),
+        (r"'(\d\d)", lambda m: f"oh {cardinal(m[1][1])}" if m[1][0] == "0" else cardinal(m[1])),
+        (r"tel:(\+?\d{7,15})", lambda m: f"telephone {groups(m[1])}"),
+        (
+            r"\.([a-z][a-z0-9]{1,4}|NET)",
+            lambda m: f"dot {m[1].lower() if set(m[1].lower()) & set('aeiouy') else ' '.join(m[1])}",
+        ),
         (
             r"([A-Za-z]|\d+)\^([A-Za-z])",
             lambda m: f"{m[1].lower() if m[1].isalpha() else cardinal(m[1])} to the {m[2].lower()}",
         ),
         (rf"({SIGN}?{NUM})([kKMBT]|bn|mn|tn)(\+?)", _scaled),
         (rf"({SIGN}?{NUM})([a-ln-z])({EXPONENT})", lambda m: f"{cardinal(m[1])} {m[2]} {power(m[3])}"),
-        (rf"({AMOUNT})-?({UNIT})", _measure),
+        (rf"({AMOUNT})(-?)({UNIT})", _measure),
         (rf"(\d*[{VULGARS}]|\d+/\d+)({UNIT})", _fraction_measure),
+        (r"(\d{3,5})×(\d{3,5})", lambda m: f"{number(m[1])} by {number(m[2])}"),
         (r"(\d{2,5})x(\d{1,5})", lambda m: f"{number(m[1])} by {number(m[2])}"),
         (r"(\d)x(\d)(?:x(\d))?", lambda m: " by ".join(cardinal(one) for one in m.groups() if one)),
         (rf"({NUM})([lL])/100(km)?", _consumption),
@@ -332,11 +344,18 @@ _RULES: list[tuple[re.Pattern[str], Reader]] = [
             rf"(?P<a>(?:(?P<cur>{CURRENCY})?{NUM})\S{{0,5}}?){_TO}'?(?P<b>(?:{CURRENCY})?{NUM}\S{{0,5}})",
             _range,
         ),
+        (r"(\d\d?/\d\d?/\d{2,4}|\d{4}-\d\d-\d\d)[-~](\d\d?/\d\d?/\d{2,4}|\d{4}-\d\d-\d\d)", _days),
+        (
+            rf"({NUM})[-~]({NUM})-([a-z]+(?:-[a-z]+)*)",
+            lambda m: f"{cardinal(m[1])} to {cardinal(m[2])} {m[3].replace('-', ' ')}",
+        ),
+        (rf"({_DAY_OR_MONTH})\.?[-~]({_DAY_OR_MONTH})\.?", lambda m: f"{_day_or_month(m[1])} to {_day_or_month(m[2])}"),
+        (r"([IVXLC]+)[-~]([IVXLC]+)", _numerals),
+        (r"(\d+(?::\d\d)?)-?ish", lambda m: f"{phrase(m[1])} ish"),
         (r"(\S*\d\S*)[-~](noon|midnight)", _until),
         (r"([Nn]oon|[Mm]idnight)[-~](\S*\d\S*)", _from),
         (rf"((?:{CURRENCY})?{NUM})-(hundred|thousand|million|billion|trillion)", _hyphened_scale),
         (r"([IVXLC]{1,7})(?:st|nd|rd|th)", lambda m: ordinal(str(roman(m[1]))) if roman(m[1]) else None),
-        (rf"({'|'.join(WEEKDAYS)})\.?[-~]({'|'.join(WEEKDAYS)})\.?", lambda m: f"{WEEKDAYS[m[1]]} to {WEEKDAYS[m[2]]}"),
         (rf"({'|'.join(map(re.escape, SHORT_FORMS))})", lambda m: SHORT_FORMS[m[1]]),
         (r"w/([a-z]{2,40})", lambda m: f"with {m[1]}"),
         (

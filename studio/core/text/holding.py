@@ -12,15 +12,15 @@ BESIDE = frozenset(
     "Rev Adm Lt Sat Sun kr $US $CA $AU $NZ $HK".split()
 ) | frozenset(MONTHS)
 SELF_CONTAINED = frozenset(
-    "Mr Mrs Ms Pres Prof Rev Sgt Capt Cpt Lt Col Gen Maj Cpl Adm Gov Sen Rep Hon Mt Ft Nos vs Vs approx dept Dept cf "
-    "ext Apt Bros e.g i.e".split()
+    "Mr Mrs Ms Pres Prof Rev Sgt Capt Cpt Lt Col Gen Maj Cpl Adm Gov Sen Rep Hon Mt Ft Nos vs Vs approx cf "
+    "ext Apt Drs Mx Rm e.g i.e".split()
 )
 # Amounts: 5, $2.50, US$3, Rs.5, 10-20, 1/2, #, 1st, 2.5m, 6e-5; a variable (2x) before a sign; the second time of
 # "6 pm-8 pm".
 _GROWING = re.compile(
-    f"[^A-Za-z%¢]*[0-9#{re.escape(CURRENCY)}{FRACTIONS}][^A-Za-z%¢]*|[0-9]{{1,2}}(?:st|nd|rd|th)|[0-9]+[a-z]"
+    f"[^A-Za-z%¢]*[0-9#{re.escape(CURRENCY)}{FRACTIONS}][^A-Za-z%¢]*|[0-9]{{1,2}}(?:st|nd|rd|th)|[0-9,]+[a-z]"
     r"|[0-9.,]+(?:[kmKMBT]|bn|mn|[eE][-+]?[0-9]+)|(?:Rs\.|[A-Z]{3})[0-9][0-9.,]*|[lL]/100"
-    rf"|(?:thousand|[mbt]rillion|[mb]illion|km|kg|cm|mm|mi|ft|lbs?|hrs|mins?)[-~][{re.escape(CURRENCY)}]?[0-9][0-9.,]*"
+    rf"|(?:thousand|[mbt]rillion|[mb]illion|°[CF]?|[GMTk]B|[kGM]?Hz|km|kg|cm|mm|mg|m[lL]|k?W|mi|mph|ft|lbs?|hrs|mins?)[-~][{re.escape(CURRENCY)}]?[0-9][0-9.,]*"
     r"|[A-Z]{1,3}\$[0-9.,-]*|[apAP]\.?[mM]\.?[-~][0-9][0-9:.]*"
 )
 _WHOLE = re.compile(r"[0-9]+(?:([./-])[0-9]+\1[0-9]+|(?:\.[0-9]+){3})[:/0-9]*")  # dates, versions and addresses

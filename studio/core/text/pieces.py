@@ -20,6 +20,11 @@ _PLAIN = re.compile(r"[A-Za-z]{1,40}(?:'[A-Za-z]{1,10})?[,.?!;:]?")
 _SPLIT = re.compile(r"\0+|-{2,}|\.{2,}(?=[A-Za-z0-9])")
 _LAYOUT = "*_~|"  # around a word: emphasis and tables
 _TAIL = "'" + _LAYOUT + MARKS
+_SHORT_YEAR = re.compile(r"'\d\d(?![\w'])")  # Nov '23
+_EXTENSION = re.compile(
+    r"\.(?:txt|pdf|docx?|csv|json|xml|html?|css|js|py|md|wav|mp[34]|flac|ogg|zip|gz|exe|png|jpe?g|gif|svg|env|ya?ml|ini|net"
+    r"|NET)\b"
+)
 _ANGLED = re.compile(r"<(/?)([^<>]*[A-Za-z][^<>]*?)(/?)>")
 # HTML elements whose tags appear in copied text; "<tags>" and "<me@example.com>" are spoken.
 _ELEMENTS = frozenset(
@@ -31,7 +36,7 @@ _ELEMENTS = frozenset(
 _SSML = "speak break prosody emphasis say-as phoneme audio voice lang p s w mark sub desc"
 _NAMES = "|".join(sorted({*_ELEMENTS, *_SSML.split()}, key=len, reverse=True))
 _ATTRIBUTE = r"""[\w:.-]+=(?:"[^"<>]*"|'[^'<>]*'|[^\s"'<>]*)"""
-_TAG = re.compile(rf"<(?:/?(?i:{_NAMES})(?:\s+{_ATTRIBUTE})*\s*/?)>")
+_TAG = re.compile(rf"<(?:/?(?i:{_NAMES})(?:\s+{_ATTRIBUTE})*\s*/?)>|<!(?:--.*?--|(?i:doctype)[^<>]*)>", re.DOTALL)
 # The beginning of a tag whose rest may follow behind white space.
 _OPEN_TAG = re.compile(rf"""[^<>]*(?:<[^<>]+>[^<>]*)*<(?i:{_NAMES})(?:\s+{_ATTRIBUTE})*(?:\s+[\w:.-]+=["'][^"'<>]*)?""")
 _LINK = re.compile(r"(?<=\])\((?:https?://|mailto:|www\.|[/#.])[^()\s]*(?:\([^()\s]*\)[^()\s]*)*\)")
@@ -59,6 +64,8 @@ _GREEK_NAMES = dict(
 _LONE_GREEK = re.compile("(?<![α-ωΑ-Ωά-ώ])(?:[αβγδεζηθικλνξορστυφχψω]|[ΓΔΘΛΞΣΦΨ])(?![α-ωΑ-Ωά-ώ])")
 _A_TAG = "a tag of markup is not spoken"
 _INCHES = re.compile(rf'(?<=[{FRACTIONS}])"|(?<=\d/\d)"|(?<=/\d\d)"|(?<=\d[\'′]\d)"|(?<=\d[\'′]\d\d)"')
+# A dot between numbers or units is a product: 3·4, kg·m².
+_TIMES_DOT = re.compile(r"(?<=\d)[·⋅∙](?=\d)|(?<![A-Za-z])(?<=[A-Za-z])[·⋅∙](?=[A-Za-z]{1,3}(?![A-Za-z]))")
 _A_TARGET = "the address of a link is not spoken"
 
 
@@ -144,7 +151,14 @@ def goes_on(token: str) -> bool:
 
 def is_open_tag(token: str) -> bool:
     """Whether the token ends inside a tag of markup."""
-    return "<" in token and _OPEN_TAG.fullmatch(token) is not None
+    return "<" in token and (_OPEN_TAG.fullmatch(token) is not None or is_open_note(token))
+
+
+def is_open_note(token: str) -> bool:
+    """Whether the token ends inside a comment of HTML or its document type."""
+    note = token[token.rfind("<!") :]
+    is_type = note[:9].lower() == "<!doctype" and ">" not in note
+    return is_type or (note.startswith("<!--") and "-->" not in note)
 
 
 def _fold_token(token: str, start: int, language: Language) -> tuple[str, list[int], list[int], list[UnsupportedSpan]]:
@@ -215,6 +229,8 @@ def _markup(token: str, language: Language) -> tuple[dict[int, str], dict[int, t
         plains |= dict.fromkeys(range(*match.span("gap")), "") | ({match.start("gap"): "-"} if keeps else {})
     for match in _INCHES.finditer(token) if token.count('"') == 1 else ():
         plains[match.start()] = "inch"
+    for match in _TIMES_DOT.finditer(token):
+        plains[match.start()] = "*"
     for match in _LONE_GREEK.finditer(token):
         plains[match.start()] = f"{BREAK}{_GREEK_NAMES[match[0].lower()]}{BREAK}"
     before_marks = re.finditer(rf"[{WHITE}]+(?=[{language.spaced}])", token) if language.spaced else ()
@@ -230,10 +246,16 @@ def _trim(text: str, begin: int, stop: int, pause: bool, language: Language) -> 
         return bare, begin
     while begin < stop and text[begin] in _TAIL:
         after = text[begin + 1 : begin + 2]
-        if (text[begin] in ".~" and (after.isdecimal() or after in [*CURRENCY])) or text[begin : begin + 2] in (
-            "!=",
-            "~=",
-            "~/",
+        if (
+            _SHORT_YEAR.match(text, begin, stop)
+            or _EXTENSION.match(text, begin, stop)
+            or (text[begin] in ".~" and (after.isdecimal() or after in [*CURRENCY]))
+            or text[begin : begin + 2]
+            in (
+                "!=",
+                "~=",
+                "~/",
+            )
         ):
             break
         begin += 1
@@ -245,5 +267,7 @@ def _trim(text: str, begin: int, stop: int, pause: bool, language: Language) -> 
         return None
     if tail.startswith(".") and language.is_abbreviation(word):
         word, tail = word + ".", tail[1:]
+    if tail[:1] == "." and tail[1:2] in (",", ";", ":"):
+        tail = tail[1:]  # the full stop of an abbreviation: Mass., said
     mark = next((mark for mark in MARKS if mark in tail), "," if pause else "")
     return word + mark, begin

@@ -29,7 +29,8 @@ _ABBREVIATED = (
     "Ltd Co Corp No no Nos nos Fig Figs figs Vol vol fig Ch Sec Eq eq p pg ext Apt Hwy Pkwy Ln Bros tsp tbsp oz lb lbs "
     "hr hrs mins secs in ft mi yd min sec gal pt qt yr yrs wk wks Esq Pvt Cmdr Messrs Attn attn est Est Rt Rte hon "
     "Supt Msgr c v al Sat Sun Assoc Asst Ct Cres Bldg bldg Univ Intl Natl govt Govt max Max Min avg Approx misc "
-    "yds sq cu fl Rs Tel tel Mon Tue Tues Wed Thu Thur Thurs Fri "
+    "yds sq cu fl Rs Tel tel Drs Mx Rm Op doz mos Calif Tex Fla Ariz Colo Conn Mich Minn Nebr Nev Okla Tenn Wis Wyo "
+    "Mon Tue Tues Wed Thu Thur Thurs Fri "
     "Jan Feb Mar Apr Jun Jul Aug Sep Sept Oct Nov Dec etc vs Vs approx dept Dept pp cf Ph.D"
 )
 ABBREVIATIONS = frozenset(_ABBREVIATED.split())
@@ -53,6 +54,8 @@ _TYPOGRAPHIC = {
     "㎧": "m/s",
     "㎨": "m/s²",
     "№": "#",
+    # Small and single Roman numerals; their decomposition would be read as letters.
+    **dict(zip("ⅠⅤⅩⅰⅱⅲⅳⅴⅵⅶⅷⅸⅹⅺⅻ", "1 5 10 1 2 3 4 5 6 7 8 9 10 11 12".split(), strict=True)),
     "″": "inch",
     "μ": "µ",
     **dict(zip("ßẞæÆœŒøØđĐðÐþÞłŁıŋŊħĦĸ", "ss SS ae AE oe OE o O d D d D th Th l L i ng Ng h H k".split(), strict=True)),
@@ -90,6 +93,8 @@ def fold(char: str) -> str | None:
         return char
     if unicodedata.category(char) in ("Mn", "Me", "Cf"):
         return ""
+    if unicodedata.category(char) == "Nd":
+        return str(unicodedata.digit(char))
     base = "".join(c for c in unicodedata.normalize("NFKD", char) if unicodedata.category(c) != "Mn")
     plain = "".join(_TYPOGRAPHIC.get(c, c) for c in base)
     return plain if plain and all(c == BREAK or c in SYMBOLS or " " < c < "\x7f" for c in plain) else None

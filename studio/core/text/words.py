@@ -15,7 +15,15 @@ from itertools import pairwise
 
 from studio.core.ports import Normaliser
 from studio.core.text.language import ENGLISH, Language
-from studio.core.text.pieces import TokenPiece, UnsupportedSpan, goes_on, is_open_tag, split_token, token_parts
+from studio.core.text.pieces import (
+    TokenPiece,
+    UnsupportedSpan,
+    goes_on,
+    is_open_note,
+    is_open_tag,
+    split_token,
+    token_parts,
+)
 from studio.core.text.typography import MARKS, MAX_TOKEN_CHARS, PAUSE, TOKEN, WHITE
 
 MAX_HELD_TOKENS = 6
@@ -210,6 +218,8 @@ class WordStream:
         if lines > 1:
             return False
         if lines == 0 and text[0] in self._language.spaced:
+            return True
+        if is_open_note(token):
             return True
         if is_open_tag(token):
             return text[0].isalpha() or text[0] in "/>"

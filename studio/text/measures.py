@@ -1,0 +1,60 @@
+"""Names of units, of their products and rates, and letters of chemical formulas."""
+
+import re
+
+from studio.text.numbers import cardinal
+from studio.text.tables import LENGTHS, PER, RATED, UNITS, VULGAR
+
+_STOPPED = "tsp|tbsp|oz|lbs?|hrs?|mins?|secs?|yds?|ft|mi|gal|pt|qt|yrs?|wks?|doz|mos"
+UNIT = rf"(?:(?:{_STOPPED})\.|[A-Za-zµΩ°%¢×]+(?:\*[A-Za-z]+)?(?:[²³]|\^[23])?(?:/[A-Za-zµ]+(?:[²³]|\^[23])?)?)"
+
+
+def is_one(amount: str) -> bool:
+    """Whether a unit after this amount is in the singular."""
+    top, slash, bottom = amount.partition("/")
+    is_part = bool(slash) and not (top.isdecimal() and bottom.isdecimal() and int(top) > int(bottom))
+    return amount in ("1", "-1", "−1") or is_part or amount in VULGAR
+
+
+def unit_name(unit: str, several: bool) -> str | None:
+    """The name of a unit, of a power of one, or of a rate (m/s², g/L, km/day); None where it is no unit."""
+    unit = unit.replace("^2", "²").replace("^3", "³").rstrip(".")
+    if unit in UNITS:
+        return UNITS[unit][several]
+    first, product, second = unit.partition("*")
+    if product and "/" not in first:
+        one, other = unit_name(first, several=False), unit_name(second, several)
+        return one and other and f"{one} {other}"
+    if unit[-1] in "²³":
+        if (bare := unit_name(unit[:-1], several)) is None or "/" in unit:
+            return _rate(unit, several)
+        word = ("square", "cubic") if unit[:-1] in LENGTHS else ("squared", "cubed")
+        exponent = word["²³".index(unit[-1])]
+        return f"{exponent} {bare}" if unit[:-1] in LENGTHS else f"{bare} {exponent}"
+    return _rate(unit, several)
+
+
+def _rate(unit: str, several: bool) -> str | None:
+    over, slash, under = unit.partition("/")
+    if not slash or not over or not under or "/" in under:
+        return None
+    below = under if under in PER else unit_name(under, several=False)
+    above = RATED[over][several] if over in RATED else unit_name(over, several)
+    return None if above is None or below is None else f"{above} per {below}"
+
+
+def per(name: str | None) -> str | None:
+    """The name of a unit below the line: cm⁻¹, s⁻²."""
+    return name and f"per {name}"
+
+
+def ion(match: re.Match[str]) -> str:
+    """Na⁺, Ca²⁺: the letters, the number and the charge."""
+    count = {"²": " two", "³": " three"}.get(match[2] or "", f" {cardinal(match[3])}" if match[3] else "")
+    return f"{' '.join(match[1].lower())}{count} {'plus' if match[4] == '+' else 'minus'}"
+
+
+def formula(match: re.Match[str]) -> str:
+    """H2SO4: letters and numbers one by one; with two elements or more."""
+    parts = re.findall(r"[A-Za-z]|\d+", match[0])
+    return " ".join(cardinal(part) if part.isdecimal() else part.lower() for part in parts)
