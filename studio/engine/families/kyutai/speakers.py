@@ -55,7 +55,7 @@ def read_prefix(path: Path, codebooks: int, codes: int) -> np.ndarray:
     Raises:
         BadVoice: the file is missing, or does not hold such codes of ``PREFIX_FRAMES`` frames.
     """
-    stored = _tensor(path, "codes", "I32", [codebooks, None], PREFIX_FRAMES)
+    stored = _tensor(path, "codes", "I32", [codebooks], PREFIX_FRAMES)
     return check_prefix(np.ascontiguousarray(stored.T.numpy(), dtype=np.int64), codebooks, codes, path.name)
 
 
@@ -79,14 +79,14 @@ def check_prefix(prefix: np.ndarray, codebooks: int, codes: int, name: str = "th
 
 def _read(path: Path, width: int) -> Tensor:
     """[S, width] of a file."""
-    vectors = _tensor(path, "speaker_wavs", "F32", [1, width, None], (1, _MAX_VECTORS))[0].T
+    vectors = _tensor(path, "speaker_wavs", "F32", [1, width], (1, _MAX_VECTORS))[0].T
     if not vectors.isfinite().all():
         raise BadVoice(f"{path} holds numbers that are not finite", _DO)
     return vectors
 
 
-def _tensor(path: Path, name: str, dtype: str, expected: Sequence[int | None], bounds: tuple[int, int]) -> Tensor:
-    """A tensor of a file, of a shape whose last size, None, is within bounds. Raises BadVoice."""
+def _tensor(path: Path, name: str, dtype: str, leading: list[int], bounds: tuple[int, int]) -> Tensor:
+    """A tensor [*leading, S] of a file, S within bounds. Raises BadVoice."""
     from safetensors import SafetensorError, safe_open
 
     if not path.is_file() or path.stat().st_size > MAX_WEIGHTS_BYTES:
@@ -94,9 +94,8 @@ def _tensor(path: Path, name: str, dtype: str, expected: Sequence[int | None], b
     try:
         with safe_open(path, framework="pt") as file:
             shape, found = file.get_slice(name).get_shape(), file.get_slice(name).get_dtype()
-            is_of_shape = len(shape) == len(expected) and shape[:-1] == [*expected[:-1]]
-            if not is_of_shape or not bounds[0] <= shape[-1] <= bounds[1] or found != dtype:
-                wanted = ", ".join(map(str, expected[:-1]))
+            if shape[:-1] != leading or not bounds[0] <= shape[-1] <= bounds[1] or found != dtype:
+                wanted = ", ".join(map(str, leading))
                 problem = f"{name} in {path} is {found} of shape {shape}, not {dtype} of [{wanted}, S]"
                 raise BadVoice(f"{problem} with S from {bounds[0]} to {bounds[1]}", _DO)
             return file.get_tensor(name)
