@@ -118,6 +118,8 @@ def _hyphen(m: re.Match[str], at: Beside) -> str | None:
         return "minus" if is_minus and at.before[-1] not in MARKS else None
     if sign == "*":
         return "times"
+    if sign == "~" and at.before.isalpha() and at.after[0].isdecimal():
+        return "about"
     if sign == "~" or at.before[-1] in MARKS:
         return "to" if at.before[-1] not in MARKS else None
     if at.earlier.lower() in SCORED:
@@ -185,7 +187,7 @@ def _unit_or_word(m: re.Match[str], at: Beside) -> str | None:
 
 def _is_code(at: Beside) -> bool:
     named = at.earlier if at.before in ("is", "was") else at.before
-    return named.lower().rstrip(":") in CODED
+    return named.lower().rstrip(":") in CODED or (at.earlier, at.before) == ("ending", "in")
 
 
 def _counted(m: re.Match[str], at: Beside) -> str | None:

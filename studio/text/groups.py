@@ -196,6 +196,10 @@ def _mixed(m: re.Match[str], before: str) -> Phrases | None:
 
 
 _GROUPS: tuple[tuple[str, GroupReader], ...] = (
+    (
+        rf"({_MONTH}) ({_DAY})[-~]({_MONTH}) ({_DAY})",
+        lambda m, _: [MONTH_NAMES[m[1]], f"{numbers.ordinal(m[2])} to {MONTH_NAMES[m[3]]}", numbers.ordinal(m[4])],
+    ),
     (rf"({_MONTH}) ({_DAY})(?:[-~]({_DAY}))?", _month_day),
     (rf"({_DAY})(?:[-~]({_DAY}))? ({_MONTH})", _day_month),
     (rf"({_MONTH}) (1[01]\d\d)", lambda m, _: [MONTH_NAMES[m[1]], numbers.year(m[2])]),
@@ -205,7 +209,7 @@ _GROUPS: tuple[tuple[str, GroupReader], ...] = (
         _thousands,
     ),
     (rf"({SIGN}?)({CURRENCY})?([1-9]\d{{0,2}}(?: \d{{3}})+)([.,]\d{{1,2}})?()(?! \d)", _thousands),
-    (r"(?:\+\d{1,3} \d(?= \d)|\+?\d{1,6})(?:[ -]\d{2,6})+", _digit_groups),
+    (r"\+\d{1,3}(?: \d(?= \d))?(?:[ -]\d{2,8})+|\d{1,6}(?:[ -]\d{2,6})+", _digit_groups),
     (
         rf"(?P<sign>{SIGN}?)(?P<cur>{CURRENCY})(?P<neg>[-−]?)(?P<num>{NUM}(?:[-~]{NUM})?) (?P<scale>{_SCALE})",
         _money_scale,
@@ -264,7 +268,7 @@ def read_group(tokens: Sequence[str], before: str) -> list[tuple[str, int]] | No
 def closing_stop(token: str, after: str) -> str:
     """The full stop of an abbreviation (p.m., oz.) that also ends the sentence."""
     is_half = token.endswith(".") and _HALF_TOKEN.fullmatch(token) is not None
-    follows = after.split(" ")[0].rstrip(MARKS)
+    follows = re.split("[ /]", after)[0].rstrip(MARKS)
     if not is_half and (
         token not in MAY_END or (token in NAME_GOES_ON and len(follows) > 1 and follows not in STARTERS)
     ):

@@ -172,7 +172,7 @@ class MarkdownStream:
         self._is_line_start = gap == "\n"
         self._segment += text
         if len(self._segment) <= MAX_HELD_CHARS and is_construct_open(self._segment) and not self._is_heading:
-            self._segment += "" if gap == "\n" else " "
+            self._segment += "" if gap == "\n" or self._segment.endswith(" ") else " "  # a cut may part the white space
             return ()
         spoken = self._settle(gap if gap in ("", "\n") else " ")
         return [*spoken, *self._close_block()] if self._is_heading and gap == "\n" else spoken

@@ -6,7 +6,9 @@ from studio.text.numbers import cardinal
 from studio.text.tables import LENGTHS, PER, RATED, UNITS, VULGAR
 
 _STOPPED = "tsp|tbsp|oz|lbs?|hrs?|mins?|secs?|yds?|ft|mi|gal|pt|qt|yrs?|wks?|doz|mos"
-UNIT = rf"(?:(?:{_STOPPED})\.|[A-Za-zµΩ°%¢×]+(?:\*[A-Za-z]+)?(?:[²³]|\^[23])?(?:/[A-Za-zµ]+(?:[²³]|\^[23])?)?)"
+_POWER = r"(?:[²³]|\^[23])?"
+_NAME = rf"[A-Za-zµΩ°%¢×]+(?:\*[A-Za-z]+)?{_POWER}"
+UNIT = rf"(?:(?:{_STOPPED})\.|ft[-*]lbs?|lb-ft|{_NAME}(?:/{_NAME}){{0,2}})"
 
 
 def is_one(amount: str) -> bool:
@@ -23,7 +25,8 @@ def unit_name(unit: str, several: bool) -> str | None:
         return UNITS[unit][several]
     first, product, second = unit.partition("*")
     if product and "/" not in first:
-        one, other = unit_name(first, several=False), unit_name(second, several)
+        one = RATED[first][0] if first in RATED else unit_name(first, several=False)
+        other = unit_name(second, several)
         return one and other and f"{one} {other}"
     if unit[-1] in "²³":
         if (bare := unit_name(unit[:-1], several)) is None or "/" in unit:
@@ -35,8 +38,8 @@ def unit_name(unit: str, several: bool) -> str | None:
 
 
 def _rate(unit: str, several: bool) -> str | None:
-    over, slash, under = unit.partition("/")
-    if not slash or not over or not under or "/" in under:
+    over, slash, under = unit.rpartition("/")
+    if not slash or not over or not under or over.count("/") > 1:
         return None
     below = under if under in PER else unit_name(under, several=False)
     above = RATED[over][several] if over in RATED else unit_name(over, several)

@@ -169,7 +169,7 @@ def _read(tokens: Sequence[str], k: int, before: Sequence[str]) -> Words:
     if spoken is None:
         spoken = _read_one(base)
     words = [(word, 0) for word in _with_mark(spoken, _ending(base, mark, rest[0] if rest else ""))]
-    is_unit = len(words) > 1 or base in ABBREVIATIONS
+    is_unit = (len(words) > 1 and ":" not in base) or base in ABBREVIATIONS
     return _before_noun(words) if last in ("a", "an", "A") and is_unit else words
 
 
@@ -197,6 +197,8 @@ def _read_one(base: str) -> str:
     spoken = ABBREVIATIONS.get(base) or DOTTED.get(base.lower()) or phrase(base)
     if spoken is not None:
         return spoken
+    if base[:4] in DOTTED and len(base) > 4:  # e.g.this
+        return f"{DOTTED[base[:4]]} {_read_one(base[4:])}"
     if (match := _SHORT_AND_NUMBER.fullmatch(base)) is not None:  # c.1500, No.5, pp.3-7
         short = NUMBERED.get(match[1]) or ABBREVIATIONS[match[1]]
         return f"{short} {_read_one(match[2])}"
@@ -235,6 +237,8 @@ def _runs(base: str) -> str:
             spoken.append(OPERATORS[run])
         elif len(run) > 1 or (run in "²³" and before[-1:].isalnum()):
             spoken.append(numbers.power(run))
+        elif run == "µ" and not after[:1].isalpha():
+            spoken.append("mu")
         else:
             in_address = {"~": "tilde"}.get(run) or SYMBOLS.get(run, "")
             spoken.append(in_address if address else _sign(run, before[-1:], after[:1]))

@@ -47,7 +47,11 @@ ABBREVIATIONS = {
     "Rm.": "room", "Op.": "opus", "doz.": "dozen", "mos.": "months", "Calif.": "california", "Tex.": "texas",
     "Fla.": "florida", "Ariz.": "arizona", "Colo.": "colorado", "Conn.": "connecticut", "Mich.": "michigan",
     "Minn.": "minnesota", "Nebr.": "nebraska", "Nev.": "nevada", "Okla.": "oklahoma", "Tenn.": "tennessee",
-    "Wis.": "wisconsin", "Wyo.": "wyoming",
+    "Wis.": "wisconsin", "Wyo.": "wyoming", "incl.": "including", "excl.": "excluding", "qty.": "quantity",
+    "Qty.": "quantity", "Assn.": "association", "ver.": "version", "Ver.": "version", "Ste.": "suite", "Pt.": "part",
+    "esp.": "especially", "viz.": "namely", "Amb.": "ambassador", "Atty.": "attorney", "Det.": "detective",
+    "Insp.": "inspector", "Cdr.": "commander", "Brig.": "brigadier", "Mme.": "madame", "Pl.": "place", "Sq.": "square",
+    "Fwy.": "freeway", "Dist.": "district",
 } | {key: name for key, name in MONTH_NAMES.items() if key.endswith(".")}  # fmt: skip
 DAYS_AND_MONTHS = frozenset((*WEEKDAYS, *(day.capitalize() for day in WEEKDAYS.values()), *MONTH_NAMES))
 ABBREVIATIONS |= {f"{short}.": day for short, day in WEEKDAYS.items()}
@@ -77,7 +81,8 @@ WORDS_TOO = frozenset("no c in al fig Sat Sun".split())  # abbreviations that ar
 _NEVER_LAST = (
     "Mr Mrs Ms Prof Pres Rev Sgt Capt Cpt Lt Col Gen Gov Sen Rep Hon hon Mt Ft Nos nos Fig Figs fig figs Vol vol vs Vs "
     "approx Approx pp cf ca p pg ext Apt Drs Mx Rm Op Ch Sec Eq eq Maj Cpl Adm sq cu fl Rs Tel tel Pvt Cmdr Messrs "
-    "Attn attn Supt Msgr Assoc Asst v Rt Rte Est Univ Intl Natl Max Min"
+    "incl excl Ver ver Ste Pt esp viz Amb Atty Det Insp Cdr Brig Mme Attn attn "
+    "Supt Msgr Assoc Asst v Rt Rte Est Univ Intl Natl Max Min"
 )
 # Behind these a name goes on: only a word of STARTERS begins a sentence there.
 NAME_GOES_ON = frozenset(
@@ -185,7 +190,9 @@ UNITS = {unit: (name, name + "s") for unit, name in _REGULAR.items()} | {
     "ppm": ("part per million", "parts per million"),
     "Mbps": ("megabit per second", "megabits per second"), "fps": ("frame per second", "frames per second"),
     "rpm": ("revolution per minute", "revolutions per minute"), "%": ("percent", "percent"), "¢": ("cent", "cents"),
-    "IU": ("i u", "i u"), "dBm": ("d b m", "d b m"), "dBA": ("d b a", "d b a"),
+    "ft-lb": ("foot pound", "foot pounds"), "ft-lbs": ("foot pound", "foot pounds"),
+    "lb-ft": ("pound foot", "pound feet"), "bbl": ("barrel", "barrels"), "IU": ("i u", "i u"),
+    "dBm": ("d b m", "d b m"), "dBA": ("d b a", "d b a"),
     "dpi": ("dot per inch", "dots per inch"),
     "ppi": ("pixel per inch", "pixels per inch"), "ppb": ("part per billion", "parts per billion"),
     "bps": ("bit per second", "bits per second"), "doz": ("dozen", "dozen"),
@@ -243,6 +250,9 @@ READ_AS = {
     "BSc": "b s c",
     "MSc": "m s c",
     "mgr": "manager",
+    "gov't": "government",
+    "int'l": "international",
+    "nat'l": "national",
     "ii": "two",
     "iii": "three",
     "iv": "i v",

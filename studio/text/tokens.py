@@ -170,6 +170,12 @@ def _per(match: re.Match[str]) -> str | None:
     return f"{amount} per {under}" if under and amount else None
 
 
+def _worded_rate(match: re.Match[str]) -> str | None:
+    """cells/L, requests/s."""
+    below = match[2] if match[2] in PER else unit_name(match[2], several=False)
+    return below and f"{match[1]} per {below}"
+
+
 def _address(match: re.Match[str]) -> str:
     names = {".": "dot", ":": "colon", "/": "slash"}
     return " ".join(names.get(c) or (digits(c) if c.isdecimal() else c.lower()) for c in match[0])
@@ -199,8 +205,8 @@ def _day_or_month(text: str) -> str:
 
 def _numerals(match: re.Match[str]) -> str | None:
     """I-III, IV-VI; not X-C or CD-V."""
-    first, second = roman(match[1]), roman(match[2])
-    is_range = first and second > first and len(match[0]) > 3 and set(match[0]) <= set("IVX-~")
+    first, second = roman((match[1] or match[3]).upper()), roman((match[2] or match[4]).upper())
+    is_range = first and second > first and len(match[0]) > 3 and set(match[0].upper()) <= set("IVX-~")
     return f"{cardinal(str(first))} to {cardinal(str(second))}" if is_range else None
 
 
@@ -268,8 +274,8 @@ _RULES: list[tuple[re.Pattern[str], Reader]] = [
         (rf"({SIGN}?)({NUM})({CURRENCY})", lambda m: money(m[1], m[3], m[2])),
         (rf"((?:{CURRENCY}).*\d[A-Za-z]?|.*\d(?:{CURRENCY}))/([A-Za-z]+)", _per),
         (
-            r"(\d{1,3}(?:,\d{3})+|\d{1,9})(?:st|nd|rd|th|ST|ND|RD|TH)(s?)",
-            lambda m: plural(ordinal(m[1])) if m[2] else ordinal(m[1]),
+            r"(\d{1,3}(?:,\d{3})+|\d{1,9})(?:st|nd|rd|th|ST|ND|RD|TH)(s|'s)?",
+            lambda m: plural(ordinal(m[1])) if m[2] == "s" else ordinal(m[1]) + (m[2] or ""),
         ),
         (r"(\d{1,3}(?:,000)+)s", lambda m: plural(cardinal(m[1]).removeprefix("one "))),
         (r"([2-9]0|\d\d\d0)'?s", lambda m: plural(year(m[1]) if len(m[1]) == 4 else cardinal(m[1]))),
@@ -281,7 +287,7 @@ _RULES: list[tuple[re.Pattern[str], Reader]] = [
         (r"(?:(\d+)h)?(\d+)m(?:in)?(?:(\d+)s)?", _short_duration),
         (r"([A-Z]{2,4})-?((?:19|20)\d\d)", lambda m: f"{' '.join(m[1].lower())} {year(m[2])}"),
         (r"401\(?k\)?", lambda m: "four oh one k"),
-        (r"WW(I{1,3}|[123])", lambda m: f"world war {cardinal(str(roman(m[1]) or m[1]))}"),
+        (r"WW(I{1,3}|[123])('s)?", lambda m: f"world war {cardinal(str(roman(m[1]) or m[1]))}{m[2] or ''}"),
         (r"(\d\d?)'(\d\d?)(?:inch)?", lambda m: f"{cardinal(m[1])} feet {cardinal(m[2])} inches"),
         (r"(\d\d?)([aApP])\.?[mM]\.?", lambda m: f"{cardinal(m[1])} {m[2].lower()} m"),
         (r"(\d\d?)([/-])(\d\d?)\2(\d{4}|\d\d)", lambda m: _date(m[1], m[3], m[4])),
@@ -313,11 +319,17 @@ _RULES: list[tuple[re.Pattern[str], Reader]] = [
         (r"([A-Z][a-z]?)(?:([²³])|\^?(\d))?\^([+−-])", ion),
         (r"(?=\S*\d)(?:(?:[BCFHIKNOPSUVWY]|[ABCFGLMNRSTUZ][a-z])\d{0,2}){2,9}", formula),
         (
+            r"([A-Za-zµ]+)\*([A-Za-zµ]+)\^-(?:([²³])|\^?1)",
+            lambda m: unit_name(f"{m[1]}/{m[2]}{m[3] or ''}", several=True),
+        ),
+        (r"([a-z]{3,}s)/([A-Za-zµ]+)", _worded_rate),
+        (
             r"([A-Za-zµ]+)\^-(?:([²³])|\^?1)",
             lambda m: per(unit_name(m[1] + (m[2] or ""), several=False)),
         ),
         (rf"([A-Za-z])({EXPONENT})", lambda m: f"{m[1].lower()} {power(m[2])}"),
         (r"(\d+|[A-Za-z])\^", lambda m: f"{cardinal(m[1]) if m[1].isdecimal() else m[1].lower()} to the"),
+        (r"([A-DO]|AB)-", lambda m: f"{' '.join(m[1].lower())} minus"),
         (r"([i-nt-z])-(\d)", lambda m: f"{m[1]} minus {cardinal(m[2])}"),
         (r"(GMT|UTC)-(\d\d?)", lambda m: f"{' '.join(m[1].lower())} minus {cardinal(m[2])}"),
         (r"'(\d\d)", lambda m: f"oh {cardinal(m[1][1])}" if m[1][0] == "0" else cardinal(m[1])),
@@ -350,7 +362,11 @@ _RULES: list[tuple[re.Pattern[str], Reader]] = [
             lambda m: f"{cardinal(m[1])} to {cardinal(m[2])} {m[3].replace('-', ' ')}",
         ),
         (rf"({_DAY_OR_MONTH})\.?[-~]({_DAY_OR_MONTH})\.?", lambda m: f"{_day_or_month(m[1])} to {_day_or_month(m[2])}"),
-        (r"([IVXLC]+)[-~]([IVXLC]+)", _numerals),
+        (r"([IVXLC]+)[-~]([IVXLC]+)|([ivx]+)[-~]([ivx]+)", _numerals),
+        (r"([IVX]{2,})-(\d+)", lambda m: f"{cardinal(str(roman(m[1])))} {cardinal(m[2])}" if roman(m[1]) else None),
+        (rf"(\d*[{VULGARS}]|\d/\d)[-~](\d*[{VULGARS}]|\d/\d)", _days),
+        (r"(\d{1,2})'-(\d{1,2})", lambda m: f"{cardinal(m[1])} to {cardinal(m[2])} feet"),
+        (r"(\d'\d\d?)(?:inch)?[-~](\d'\d\d?)(?:inch)?", _days),
         (r"(\d+(?::\d\d)?)-?ish", lambda m: f"{phrase(m[1])} ish"),
         (r"(\S*\d\S*)[-~](noon|midnight)", _until),
         (r"([Nn]oon|[Mm]idnight)[-~](\S*\d\S*)", _from),

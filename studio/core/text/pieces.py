@@ -2,6 +2,7 @@
 
 import html
 import re
+import unicodedata
 from dataclasses import dataclass
 
 from studio.core.text.language import ENGLISH, Language
@@ -63,9 +64,13 @@ _GREEK_NAMES = dict(
 )
 _LONE_GREEK = re.compile("(?<![α-ωΑ-Ωά-ώ])(?:[αβγδεζηθικλνξορστυφχψω]|[ΓΔΘΛΞΣΦΨ])(?![α-ωΑ-Ωά-ώ])")
 _A_TAG = "a tag of markup is not spoken"
-_INCHES = re.compile(rf'(?<=[{FRACTIONS}])"|(?<=\d/\d)"|(?<=/\d\d)"|(?<=\d[\'′]\d)"|(?<=\d[\'′]\d\d)"')
+_INCHES = re.compile(rf'(?<=[{FRACTIONS}])"|(?<=\d/\d)"|(?<=/\d\d)"')
+_FEET_INCHES = re.compile(r'(?<=\d[\'′]\d)"|(?<=\d[\'′]\d\d)"')
+# Their decomposition would be read as a letter; a numeral of two letters is one.
+_LONE_ROMAN = re.compile("(?<![Ⅰ-ⅿ])[ⅠⅤⅩⅬⅭⅮⅯⅰ-ⅿ](?![Ⅰ-ⅿ])")
+_SECONDS = re.compile(rf"(?<![\d{FRACTIONS}])″")  # y″
 # A dot between numbers or units is a product: 3·4, kg·m².
-_TIMES_DOT = re.compile(r"(?<=\d)[·⋅∙](?=\d)|(?<![A-Za-z])(?<=[A-Za-z])[·⋅∙](?=[A-Za-z]{1,3}(?![A-Za-z]))")
+_TIMES_DOT = re.compile(r"(?<=\d)[·⋅∙](?=\d)|(?<=[A-Za-z])(?<![A-Za-z]{4})[·⋅∙](?=[A-Za-z]{1,3}(?![A-Za-z]))")
 _A_TARGET = "the address of a link is not spoken"
 
 
@@ -119,14 +124,15 @@ def split_token(token: str, start: int, language: Language = ENGLISH) -> tuple[l
     begin = 0
     for gap in [*_SPLIT.finditer(text), None]:
         stop = gap.start() if gap else len(text)
-        pause = bool(gap) and text[stop] != BREAK
-        piece = _trim(text, begin, stop, pause, language)
+        piece = _trim(text, begin, stop, _pause(text, gap) if gap else "", language)
         if piece is None and set(text[begin:stop]) & set(_LAYOUT):
             spans.append(UnsupportedSpan(starts[begin], ends[stop - 1], "signs around no word are not spoken"))
         elif piece is None and pieces and stop > begin:
             pieces[-1] = _add_mark(pieces[-1], text[begin:stop])
         elif piece is not None:
             word, first = piece
+            if pieces and begin and text[begin - 1] == BREAK and text[begin] in MARKS and first > begin:
+                pieces[-1] = _add_mark(pieces[-1], text[begin:first])  # "Hello",he said
             chars = (starts[first], ends[stop - 1])
             if language.too_long.search(word):
                 spans.append(UnsupportedSpan(*chars, f"words of at most {MAX_WORD_LETTERS} letters can be spoken"))
@@ -229,6 +235,12 @@ def _markup(token: str, language: Language) -> tuple[dict[int, str], dict[int, t
         plains |= dict.fromkeys(range(*match.span("gap")), "") | ({match.start("gap"): "-"} if keeps else {})
     for match in _INCHES.finditer(token) if token.count('"') == 1 else ():
         plains[match.start()] = "inch"
+    for match in _FEET_INCHES.finditer(token):
+        plains[match.start()] = "inch"
+    for match in _LONE_ROMAN.finditer(token):
+        plains[match.start()] = str(int(unicodedata.numeric(match[0])))
+    for match in _SECONDS.finditer(token):
+        plains[match.start()] = BREAK
     for match in _TIMES_DOT.finditer(token):
         plains[match.start()] = "*"
     for match in _LONE_GREEK.finditer(token):
@@ -239,7 +251,15 @@ def _markup(token: str, language: Language) -> tuple[dict[int, str], dict[int, t
     return tags, entities, plains
 
 
-def _trim(text: str, begin: int, stop: int, pause: bool, language: Language) -> tuple[str, int] | None:
+def _pause(text: str, gap: re.Match[str]) -> str:
+    """The mark for a dash or an ellipsis inside a token; empty for a quote or a bracket."""
+    if gap[0][0] == BREAK:
+        return ""
+    after = text[gap.end() : gap.end() + 2]
+    return "." if gap[0][0] == "." and after[:1].isupper() and after[1:].islower() else ","
+
+
+def _trim(text: str, begin: int, stop: int, pause: str, language: Language) -> tuple[str, int] | None:
     """A piece stripped to a word and one trailing mark, and its start in ``text``; None where nothing is left."""
     bare = text[begin:stop]
     if bare in MUTE:
@@ -269,5 +289,5 @@ def _trim(text: str, begin: int, stop: int, pause: bool, language: Language) -> 
         word, tail = word + ".", tail[1:]
     if tail[:1] == "." and tail[1:2] in (",", ";", ":"):
         tail = tail[1:]  # the full stop of an abbreviation: Mass., said
-    mark = next((mark for mark in MARKS if mark in tail), "," if pause else "")
+    mark = next((mark for mark in MARKS if mark in tail), pause)
     return word + mark, begin

@@ -30,6 +30,7 @@ _ABBREVIATED = (
     "hr hrs mins secs in ft mi yd min sec gal pt qt yr yrs wk wks Esq Pvt Cmdr Messrs Attn attn est Est Rt Rte hon "
     "Supt Msgr c v al Sat Sun Assoc Asst Ct Cres Bldg bldg Univ Intl Natl govt Govt max Max Min avg Approx misc "
     "yds sq cu fl Rs Tel tel Drs Mx Rm Op doz mos Calif Tex Fla Ariz Colo Conn Mich Minn Nebr Nev Okla Tenn Wis Wyo "
+    "incl excl qty Qty Assn ver Ver Ste Pt esp viz Amb Atty Det Insp Cdr Brig Mme Pl Sq Fwy Dist "
     "Mon Tue Tues Wed Thu Thur Thurs Fri "
     "Jan Feb Mar Apr Jun Jul Aug Sep Sept Oct Nov Dec etc vs Vs approx dept Dept pp cf Ph.D"
 )
@@ -54,8 +55,6 @@ _TYPOGRAPHIC = {
     "㎧": "m/s",
     "㎨": "m/s²",
     "№": "#",
-    # Small and single Roman numerals; their decomposition would be read as letters.
-    **dict(zip("ⅠⅤⅩⅰⅱⅲⅳⅴⅵⅶⅷⅸⅹⅺⅻ", "1 5 10 1 2 3 4 5 6 7 8 9 10 11 12".split(), strict=True)),
     "″": "inch",
     "μ": "µ",
     **dict(zip("ßẞæÆœŒøØđĐðÐþÞłŁıŋŊħĦĸ", "ss SS ae AE oe OE o O d D d D th Th l L i ng Ng h H k".split(), strict=True)),
@@ -66,7 +65,7 @@ _DOTTED = re.compile(r"[A-HJ-Z]|[A-Za-z](?:\.[A-Za-z])+")
 def is_abbreviation(base: str) -> bool:
     """Whether a full stop after ``base`` belongs to it: Dr, p.m, J (but not I)."""
     tail = base.rpartition("-")[2]  # ex-C.I.A.
-    is_short = base in ABBREVIATIONS or ("." in base and tail in ABBREVIATIONS)  # Mon.-Fri
+    is_short = base in ABBREVIATIONS or (("." in base or base[:1].isdecimal()) and tail in ABBREVIATIONS)  # Mon.-Fri
     return is_short or _DOTTED.fullmatch(tail if "." in tail else base) is not None
 
 
