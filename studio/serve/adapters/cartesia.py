@@ -51,12 +51,13 @@ class OutputFormat(BaseModel):
 
 
 class Generation(BaseModel):
-    """A transcript; fields that are not listed, such as ``language`` and buffers, are ignored."""
+    """A transcript; fields that are not listed, such as buffers, are ignored."""
 
     model_config = ConfigDict(populate_by_name=True)
     transcript: Annotated[wire.Text, Field(strict=True)] = ""
     voice: Short | VoiceId = ""
     model_id: Short = ""
+    language: Short | None = None
     output_format: OutputFormat = OutputFormat()
     context_id: Short | None = None
     continues: Annotated[bool | None, Field(alias="continue")] = None
@@ -150,9 +151,8 @@ class CartesiaSession(ContextSession[CartesiaContext]):
             await self._end(context)
 
     async def _new_context(self, message: Generation) -> CartesiaContext:
-        card, address = find_voice(
-            message.voice_name, message.model_id, self._engine.cards(), self._settings.voice_aliases
-        )
+        cards, aliases = self._engine.cards(), self._settings.voice_aliases
+        card, address = find_voice(message.voice_name, message.model_id, cards, aliases, message.language)
         if message.output_format.container != "raw":
             raise BadMessage(f"a socket sends no {message.output_format.container}", "set the container to raw")
         encoder = await open_encoder(_raw(message.output_format), card.sample_rate_hz)
@@ -208,7 +208,7 @@ async def _speech(request: Request, requests: SpeechRequests) -> Response:
     body = validated(Generation, wire.decode((await request.body()).decode("utf-8", "replace")))
     if not body.transcript.strip() or len(body.transcript) > MAX_INPUT_CHARS:
         raise BadText("the transcript is empty or too long", f"give 1 to {MAX_INPUT_CHARS} characters")
-    voice = find_voice(body.voice_name, body.model_id, requests.engine.cards(), requests.aliases)
+    voice = find_voice(body.voice_name, body.model_id, requests.engine.cards(), requests.aliases, body.language)
     text = body.transcript, body.written_in
     return await speech_response(requests, request, voice, text, _file(body.output_format))
 

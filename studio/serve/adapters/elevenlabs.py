@@ -135,7 +135,7 @@ class ElevenLabsSession(ContextSession[_Context]):
         query, aliases = self._websocket.query_params, self._settings.voice_aliases
         try:
             self._card, self._address = find_voice(
-                self._voice, query.get("model_id", ""), self._engine.cards(), aliases
+                self._voice, query.get("model_id", ""), self._engine.cards(), aliases, query.get("language_code")
             )
             name = query.get("output_format", DEFAULT_FORMAT)
             if name not in FORMATS:

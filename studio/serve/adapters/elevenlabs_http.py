@@ -45,6 +45,7 @@ class ConvertBody(BaseModel):
     model_config = ConfigDict(strict=True)
     text: Annotated[Text, Field(max_length=MAX_INPUT_CHARS)]
     model_id: Annotated[str, Field(max_length=200)] = ""
+    language_code: Annotated[str | None, Field(max_length=20)] = None
     voice_settings: VoiceSettings | None = None
 
 
@@ -126,7 +127,8 @@ async def _open(request: Request, voice: str, requests: SpeechRequests) -> _Conv
     name = request.query_params.get("output_format", DEFAULT_FORMAT)
     if name not in FORMATS:
         raise BadOption(f"there is no output_format {name[:40]!r}", f"there are {', '.join(FORMATS)}")
-    card, address = find_voice(voice, body.model_id, requests.engine.cards(), requests.aliases)
+    cards = requests.engine.cards()
+    card, address = find_voice(voice, body.model_id, cards, requests.aliases, body.language_code)
     speed = (body.voice_settings.speed if body.voice_settings else None) or 1.0
     encoder = await open_encoder(FORMATS[name], card.sample_rate_hz, speed)
     speech = await requests.open(request, address, body.text, markup_of(request.query_params, "breaks"))

@@ -15,7 +15,9 @@ class BadModel(BadVoice):
     code = "model_not_found"
 
 
-def find_voice(voice: str, model: str, cards: Sequence[Card], aliases: Sequence[str] = ()) -> tuple[Card, str]:
+def find_voice(
+    voice: str, model: str, cards: Sequence[Card], aliases: Sequence[str] = (), language: str | None = None
+) -> tuple[Card, str]:
     """The card and the address (``name:speaker``, with the options that were given) of a voice.
 
     Args:
@@ -23,6 +25,7 @@ def find_voice(voice: str, model: str, cards: Sequence[Card], aliases: Sequence[
             voice may follow: ``name?language=fr``. ``open_stream`` reads them.
         model: a voice's name or a family. A vendor's model is the first voice, or the first with this speaker.
         aliases: of the settings (``voice_aliases``), for names that are no voices here.
+        language: of the client's text; ignored where the voice has no choice, or its address has one.
 
     Raises:
         BadModel: there is no such model.
@@ -30,7 +33,15 @@ def find_voice(voice: str, model: str, cards: Sequence[Card], aliases: Sequence[
     """
     voice, mark, options = voice.partition("?")
     card, address = _find_bare(voice, model, cards, aliases)
-    return card, f"{address}&{options}" if "?" in address and mark else f"{address}{mark}{options}"
+    if mark:
+        address = _with_options(address, options)
+    if language and "language=" not in address and any(one.name == "language" for one in card.options):
+        address = _with_options(address, f"language={language}")
+    return card, address
+
+
+def _with_options(address: str, options: str) -> str:
+    return f"{address}{'&' if '?' in address else '?'}{options}"
 
 
 def _find_bare(voice: str, model: str, cards: Sequence[Card], aliases: Sequence[str]) -> tuple[Card, str]:

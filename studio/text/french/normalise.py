@@ -148,8 +148,7 @@ def _runs(base: str) -> str:
     for at, run in enumerate(runs):
         before, after = (runs[at - 1] if at else ""), (runs[at + 1] if at + 1 < len(runs) else "")
         if _LETTERS.fullmatch(run):
-            spells = len(runs) > 1 and len(run) < 3 and not address and run not in ("à", "a", "et", "de")
-            spoken.append(" ".join(run.lower()) if spells else letters(run.lower() if address else run))
+            spoken.append(letters(run.lower() if address else run))
         elif run[-1].isdecimal() and run[0] != "^":
             spoken.append(digits(run) if address and len(run) >= LONG_NUMBER else cardinal(run))
         elif len(run) > 1 or run in "²³":

@@ -237,6 +237,7 @@ RULES: list[tuple[re.Pattern[str], Reader]] = [
         (r"p\. ex\.", lambda m, b, a: "par|exemple"),
         (r"p\.", lambda m, b, a: None if a[:1].isdecimal() else "p"),
         (r"(av|apr?)\. J\.-C\.", lambda m, b, a: f"{'avant' if m[1] == 'av' else 'après'}|jésus-christ"),
+        (r"s\.", lambda m, b, a: None if re.fullmatch("[IVX]+e", b) else "s."),
         (r"Me", lambda m, b, a: "maître" if a[:1].isupper() else None),
         (r"([IVXLCDM]+)", _roman),
         (

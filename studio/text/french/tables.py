@@ -8,31 +8,30 @@ ABBREVIATIONS = {
     "Pr.": "professeur", "Prof.": "professeur", "St.": "saint", "Ste.": "sainte", "Mgr.": "monseigneur",
     "etc.": "et cetera", "cf.": "confer", "env.": "environ", "ex.": "exemple", "p.": "page", "pp.": "pages",
     "art.": "article", "chap.": "chapitre", "vol.": "volume", "fig.": "figure", "éd.": "édition", "tél.": "téléphone",
-    "bd.": "boulevard", "av.": "avenue", "apr.": "après",
-    "ap.": "après", "réf.": "référence", "max.": "maximum", "min.": "minimum", "hab.": "habitants",
-    "dép.": "département",
-    "J.-C.": "jésus-christ", "c.-à-d.": "c'est-à-dire", "s.v.p.": "s'il vous plaît", "S.V.P.": "s'il vous plaît",
-    "janv.": "janvier", "févr.": "février", "avr.": "avril", "juill.": "juillet", "sept.": "septembre",
-    "oct.": "octobre", "nov.": "novembre", "déc.": "décembre", "lun.": "lundi", "mer.": "mercredi", "jeu.": "jeudi",
-    "ven.": "vendredi", "sam.": "samedi", "dim.": "dimanche", "app.": "appartement", "resp.": "respectivement",
-    "qqch.": "quelque chose", "qqn.": "quelqu'un", "inf.": "inférieur", "sup.": "supérieur", "cap.": "capitaine",
-    "th.": "thermostat", "pers.": "personnes",
+    "bd.": "boulevard", "av.": "avenue", "apr.": "après", "ap.": "après", "réf.": "référence", "max.": "maximum",
+    "min.": "minimum", "hab.": "habitants", "dép.": "département", "J.-C.": "jésus-christ", "c.-à-d.": "c'est-à-dire",
+    "s.v.p.": "s'il vous plaît", "S.V.P.": "s'il vous plaît", "janv.": "janvier", "févr.": "février", "avr.": "avril",
+    "juill.": "juillet", "sept.": "septembre", "oct.": "octobre", "nov.": "novembre", "déc.": "décembre",
+    "lun.": "lundi", "mar.": "mardi", "mer.": "mercredi", "jeu.": "jeudi", "ven.": "vendredi", "sam.": "samedi",
+    "dim.": "dimanche", "app.": "appartement", "resp.": "respectivement", "qqch.": "quelque chose", "qqn.": "quelqu'un",
+    "inf.": "inférieur", "sup.": "supérieur", "cap.": "capitaine", "th.": "thermostat", "pers.": "personnes",
+    "s.": "siècle",
 }  # fmt: skip
 SHORT_FORMS = {
     "Mme": "madame", "Mmes": "mesdames", "Mlle": "mademoiselle", "Mlles": "mesdemoiselles", "Dr": "docteur",
     "Drs": "docteurs", "Pr": "professeur", "Mgr": "monseigneur", "St": "saint", "Ste": "sainte", "Sts": "saints",
-    "Stes": "saintes", "bd": "boulevard", "Bd": "boulevard", "bld": "boulevard", "Bld": "boulevard",
-    "n°": "numéro", "N°": "numéro", "#": "numéro", "svp": "s'il vous plaît", "SVP": "s'il vous plaît",
-    "stp": "s'il te plaît", "cf": "confer", "Cie": "compagnie", "RDV": "rendez-vous", "rdv": "rendez-vous",
-    "tél": "téléphone", "Tél": "téléphone", "vs": "versus", "qqch": "quelque chose", "qqn": "quelqu'un",
-    "OK": "okay", "ok": "okay",
+    "Stes": "saintes", "bd": "boulevard", "Bd": "boulevard", "bld": "boulevard", "Bld": "boulevard", "n°": "numéro",
+    "N°": "numéro", "#": "numéro", "svp": "s'il vous plaît", "SVP": "s'il vous plaît", "stp": "s'il te plaît",
+    "cf": "confer", "Cie": "compagnie", "Sté": "société", "RDV": "rendez-vous", "Rdv": "rendez-vous",
+    "rdv": "rendez-vous", "tél": "téléphone", "Tél": "téléphone", "vs": "versus", "qqch": "quelque chose",
+    "qqn": "quelqu'un", "OK": "okay", "ok": "okay",
 }  # fmt: skip
-MAY_END = frozenset(("etc.", "J.-C.", "hab.", "s.v.p.", "S.V.P.", "max.", "min.", "app."))
+MAY_END = frozenset(("etc.", "J.-C.", "hab.", "s.v.p.", "S.V.P.", "max.", "min.", "app.", "s."))
 WORDS_TOO = ("sept", "mer", "jeu", "art", "vol", "ex", "cap")  # abbreviations before numbers only
 # Read with the token after them.
 BESIDE = frozenset(
     "Me p. av. ap. apr. n° N° # million millions milliard milliards k M Md Mds / x l/100 L/100 "
-    "etc. J.-C. hab. s.v.p. S.V.P. max. min. app.".split()
+    "etc. J.-C. hab. s.v.p. S.V.P. max. min. app. s.".split()
 ) | {f"{word}." for word in WORDS_TOO}
 
 CURRENCIES = {  # one, several; feminine ones in FEMININE
@@ -70,13 +69,12 @@ PER = {"h": "heure", "s": "seconde", "min": "minute", "j": "jour", "jour": "jour
 
 SYMBOLS = {
     "@": "arobase", ".": "point", "/": "slash", ":": "deux-points", "-": "tiret", "_": "tiret bas",
-    "?": "point d'interrogation", "=": "égale", "&": "et", "#": "dièse", "%": "pour cent", "+": "plus",
-    "~": "tilde", "×": "fois", "*": "fois",
-    "÷": "divisé par", "<": "inférieur à", ">": "supérieur à", "≤": "inférieur ou égal à", "≥": "supérieur ou égal à",
-    "≠": "différent de", "≈": "environ égal à", "±": "plus ou moins", "−": "moins", "→": "vers", "⇒": "vers",
-    "°": "degrés", "§": "paragraphe", "π": "pi", "√": "racine de", "∞": "infini", "‰": "pour mille", "€": "euros",
-    "$": "dollars", "£": "livres", "©": "copyright", "®": "", "™": "", "|": "", "µ": "micro", "\\": "antislash",
-    "Ω": "oméga", "★": "étoile", "^": "puissance", "²": "au carré", "³": "au cube",
+    "?": "point d'interrogation", "=": "égale", "&": "et", "#": "dièse", "%": "pour cent", "+": "plus", "~": "tilde",
+    "×": "fois", "*": "fois", "÷": "divisé par", "<": "inférieur à", ">": "supérieur à", "≤": "inférieur ou égal à",
+    "≥": "supérieur ou égal à", "≠": "différent de", "≈": "environ égal à", "±": "plus ou moins", "−": "moins",
+    "→": "vers", "⇒": "vers", "°": "degrés", "§": "paragraphe", "π": "pi", "√": "racine de", "∞": "infini",
+    "‰": "pour mille", "€": "euros", "$": "dollars", "£": "livres", "©": "copyright", "®": "", "™": "", "|": "",
+    "µ": "micro", "\\": "antislash", "Ω": "oméga", "★": "étoile", "^": "puissance", "²": "au carré", "³": "au cube",
 }  # fmt: skip
 
 # Before these words a number is feminine: une heure, vingt et une pages. Others by their endings (``is_feminine``).

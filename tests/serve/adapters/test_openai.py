@@ -5,6 +5,7 @@ import io
 import json
 import threading
 import wave
+from dataclasses import replace
 from typing import Any
 
 import av
@@ -14,9 +15,11 @@ import numpy as np
 import openai
 import pytest
 from serve.serving import Served, Serving, eventually
-from tones import FRAME_SAMPLES, RATE_HZ, Script
+from tones import FRAME_SAMPLES, RATE_HZ, Script, tone_card
 
 from studio.core.errors import BadOption
+from studio.core.options import OptionSpec
+from studio.serve.adapters.voices import find_voice
 from studio.serve.settings import ServeSettings
 from studio.text.markdown import MarkdownStream
 from studio.text.ssml import SsmlReader
@@ -332,3 +335,34 @@ def test_options_of_a_voice_may_follow_its_name(serving: Serving) -> None:
         spoken(client_of(server), "pcm", voice="high?language=fr")
     with pytest.raises(openai.BadRequestError, match="m cannot be 9"):
         spoken(client_of(server), "pcm", voice="high?m=9")
+
+
+def test_clients_say_the_language_of_their_text_where_a_voice_has_a_choice() -> None:
+    card = tone_card()
+    french = replace(card, name="french", options=(OptionSpec("language", "choice", "en", "", choices=("en", "fr")),))
+    cards = (card, french)
+    assert find_voice("french:low", "", cards, (), "fr")[1] == "french:low?language=fr"
+    assert find_voice("french:low?language=en", "", cards, (), "fr")[1] == "french:low?language=en"
+    assert find_voice("french:low?other=1", "", cards, (), "fr")[1] == "french:low?other=1&language=fr"
+    assert find_voice("tone:low", "", cards, (), "fr")[1] == "tone:low"
+    assert find_voice("french:low", "", cards)[1] == "french:low"
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/tts/bytes", {"transcript": TEXT, "voice": "high", "language": "fr"}),
+        ("/v1/text-to-speech/high", {"text": TEXT, "language_code": "fr"}),
+    ],
+)
+def test_a_language_reaches_the_voice(
+    serving: Serving, monkeypatch: pytest.MonkeyPatch, path: str, body: dict[str, str]
+) -> None:
+    server = serving()
+    choice = OptionSpec("language", "choice", "en", "Language", choices=("en", "fr"))
+    card = server.engine.cards()[0]
+    monkeypatch.setattr(server.engine, "_cards", (replace(card, options=(*card.options, choice)),))
+    assert httpx.post(f"{server.url}{path}", json=body).status_code == 200
+    assert server.engine.opened[-1].request.options == {"language": "fr"}
+    refused = httpx.post(f"{server.url}{path}", json={**body, **{name: "de" for name in body if "language" in name}})
+    assert refused.status_code >= 400 and "one of en, fr" in refused.text
