@@ -63,9 +63,22 @@ _ELSEWHERE = (0.5, 0.5)
 _USUAL = {3: (0, 1, 2), 4: (0, 1, 4, 5), 5: (0, 1, 2, 4, 5), 6: (0, 1, 2, 3, 4, 5), 7: (0, 1, 2, 3, 8, 9, 10),
           8: (0, 1, 2, 3, 4, 5, 9, 10)}  # fmt: skip
 _ID3V1_BYTES = 128  # of an ID3v1 tag, at the end of a file
-_TEXTS = re.compile(
-    rb"version https://git-lfs|\s*(?:<!doctype|<html|<\?xml|\{\s*\")", re.IGNORECASE
-)  # of failed downloads
+# What files that are no such sound begin with.
+_OTHERS = (
+    (rb"version https://git-lfs", "a pointer of Git LFS", "download the sound itself"),
+    (rb"(?s:.{4})ftyp", "an MPEG-4 file (AAC or ALAC)", ""),
+    (rb"\x1aE\xdf\xa3", "a WebM or Matroska file", ""),
+    (rb"\xff[\xf0\xf1\xf8\xf9]", "a stream of AAC", ""),
+    (rb"\x30\x26\xb2\x75\x8e\x66\xcf\x11", "a Windows Media file (WMA)", ""),
+    (rb"wvpk|TTA1|MAC |DSD |FRM8|#!AMR|\x0bw|MThd|RIFF(?s:.{4})AVI ", "of a format that libsndfile lacks", ""),
+    (rb"PK\x03\x04|\x1f\x8b|7z\xbc\xaf|Rar!", "an archive", "unpack it"),
+    (rb"\0{64}", "zeros only, as after an interrupted copy", "copy it again"),
+    (
+        rb"(?i)\s*(?:<!doctype|<html|<\?xml|\{\s*\"|[45]\d\d\b|not found|access ?denied|forbidden)",
+        "text, as of a failed download",
+        "download the sound itself",
+    ),
+)  # fmt: skip
 
 
 class _Sequential(soundfile.SoundFile):
@@ -191,9 +204,10 @@ class SoundStream:
         except (soundfile.SoundFileError, ValueError) as error:
             if not self._data:
                 raise BadFile(f"{self.name} is empty", "copy or record it again") from error
-            if what := _TEXTS.match(self._data):
-                kind = "a pointer of Git LFS" if what[0][:1] == b"v" else "text, as of a failed download"
-                raise BadFile(f"{self.name} is {kind}, not a sound", "download the sound itself") from error
+            for begins, what, hint in _OTHERS:
+                if re.match(begins, self._data) and not is_wav(self._data):
+                    advice = hint or f"{_NAMES} are read: ffmpeg -i {self.name} {Path(self.name).stem}.wav"
+                    raise BadFile(f"{self.name} is {what}, which is not read", advice) from error
             why = str(getattr(error, "error_string", "") or error).removeprefix("Error : ").rstrip(".")
             if is_wav(self._data) or self._data[:4] == b"fLaC":
                 raise BadFile(

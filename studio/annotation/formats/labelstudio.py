@@ -105,6 +105,10 @@ def _parts(task: dict[str, Any]) -> Iterator[_Part]:
     data = about if isinstance(about, dict) else {}
     audio = _file_name(next((one for one in data.values() if isinstance(one, str) and _is_sound(one)), ""))
     annotations = [one for one in map(_map, _list(task.get(key))) if not one.get("was_cancelled")]
+    if not _list(task.get(key)):  # not annotated yet: what a model predicted
+        annotations = [
+            one | {"completed_by": one.get("model_version")} for one in map(_map, _list(task.get("predictions", [])))
+        ]
     for one in annotations:
         results = [_map(result) for result in _list(one.get("result", []))]
         yield _Part(data, audio, _annotator(one.get("completed_by")), list(_with_times(results)))

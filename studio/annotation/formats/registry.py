@@ -1,5 +1,6 @@
 """Import and export formats of annotations, by name; those of Audacity and CSV."""
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -16,11 +17,30 @@ _REGIONS, _POINTS = "labels", "points"
 COLUMNS = ("layer", "kind", "start_sample", "end_sample", "start_s", "end_s", "label", "note")
 # Names of these columns in the tables of Praat, ELAN, Audino and spreadsheets.
 _OTHER_NAMES = (
-    dict.fromkeys(("start", "begin", "onset", "tmin", "xmin", "start_(s)", "start_time", "begin_time"), "start_s")
-    | dict.fromkeys(("end", "stop", "offset", "tmax", "xmax", "end_(s)", "end_time"), "end_s")
-    | dict.fromkeys(("text", "annotation", "value"), "label")
+    {
+        f"{word}{name}": f"{edge}_{unit}"
+        for edge, words in (
+            ("start", ("start", "begin", "onset", "start_time", "begin_time", "starttime")),
+            ("end", ("end", "stop", "offset", "end_time", "stop_time", "endtime")),
+            ("duration", ("duration", "dur")),
+        )
+        for word in words
+        for unit, ends in (
+            ("s", ("", "_s", "_(s)", "(s)", "_sec", "_seconds", "_ss.msec", "_hh:mm:ss.ms")),
+            ("ms", ("_ms", "_msec", "_(ms)")),
+        )
+        for name in ends
+    }
+    | dict.fromkeys(("tmin", "xmin"), "start_s")
+    | dict.fromkeys(("tmax", "xmax"), "end_s")
+    | dict.fromkeys(
+        ("text", "annotation", "value", "transcript", "transcription", "utterance", "word", "phone"), "label"
+    )
     | {"tier": "layer"}
 )
+_CLOCK = re.compile(r"(?:(\d+):)?(\d{1,2}):(\d{1,2}(?:[.,]\d+)?)")  # 01:02:03.5
+_SPACED = re.compile(r"\s*([-+]?[\d.,]+(?:[eE][-+]?\d+)?)[ \t]+([-+]?[\d.,]+(?:[eE][-+]?\d+)?)(?:[ \t]+(.*))?")
+_HTK_S = 1e-7  # the unit of HTK's label files
 _KINDS: Mapping[str, Kind | None] = {"regions": "regions", "points": "points", "": None}
 
 
@@ -47,27 +67,41 @@ def write_audacity(annotation: Annotation) -> bytes:
 def read_audacity(data: bytes, rate_hz: int, samples: int) -> Annotation:
     """A layer ``labels`` of regions and a layer ``points``.
 
+    Read are also blanks in the place of tabs, a first line of column names, and HTK's whole numbers of 100 ns.
+
     Raises BadFile: a line has no two times, a time does not lie in the sound, or the file has more than 16 MB or 20,000
     labels.
     """
     grid, text = SampleGrid(rate_hz, samples), text_of(data)
     check_count(text, "\n", MAX_LINES, "lines")
     marks: dict[str, list[AnnotationMark]] = {_REGIONS: [], _POINTS: []}
+    unit_s = _unit_s(text, samples / rate_hz)
     for at, line in enumerate(text.split("\n"), 1):
         if not line.strip() or line.startswith("\\"):
             continue
         where = f"line {at}"
-        start, tab, rest = line.partition("\t")
+        spaced = _SPACED.fullmatch(line) if "\t" not in line else None
+        start, tab, rest = (spaced[1], "\t", f"{spaced[2]}\t{spaced[3] or ''}") if spaced else line.partition("\t")
         end, _, label = rest.partition("\t")
         if not tab:
             raise BadFile(f"{where} is not an Audacity label: {line[:40]!r}", "each has a start, a tab and an end")
-        first, last = (grid.sample(parse_number(one, where), where) for one in (start, end))
+        if at == 1 and not any(map(str.isdecimal, start + end)):
+            continue  # column names
+        first, last = (grid.sample(unit_s * parse_number(one, where), where) for one in (start, end))
         if last < first:
             raise BadFile(f"{where} ends before it begins", "export the labels again")
         _add(marks[_POINTS if first == last else _REGIONS], AnnotationMark(first, last, label), where)
     layers = [AnnotationLayer(_REGIONS, "regions", marks=tuple(marks[_REGIONS]))]
     layers.append(AnnotationLayer(_POINTS, "points", marks=tuple(marks[_POINTS])))
     return grid.annotation([one for one in layers if one.marks] or layers[:1])
+
+
+def _unit_s(text: str, length_s: float) -> float:
+    """The unit of a file's times: HTK's where all are whole numbers, parted by blanks, and end behind the sound."""
+    lines = [_SPACED.fullmatch(line) for line in text.split("\n") if line.strip()]
+    ends = [int(one[2]) for one in lines if one and one[1].isdecimal() and one[2].isdecimal()]
+    is_htk = "\t" not in text and bool(ends) and len(ends) == len(lines) and max(ends) > length_s
+    return _HTK_S if is_htk else 1.0
 
 
 def _one_line(label: str) -> str:
@@ -100,7 +134,9 @@ def write_csv(annotation: Annotation) -> bytes:
 
 
 def read_csv(data: bytes, rate_hz: int, samples: int) -> Annotation:
-    """Layers in the order in which they come; samples where they are given, else seconds. A missing end is a point's.
+    """Layers in the order in which they come; samples where they are given, else seconds or milliseconds, else a clock.
+
+    A missing end is that of the duration, else a point's.
 
     Columns may have the names that other programs give them (tmin, tier, text, tmax; begin, end).
 
@@ -115,7 +151,7 @@ def read_csv(data: bytes, rate_hz: int, samples: int) -> Annotation:
         for one in table.columns
         if (other := _OTHER_NAMES.get(one, one)) == one or other not in table.columns
     }
-    if not {"start_sample", "start_s"} & set(names.values()):
+    if not {"start_sample", "start_s", "start_ms"} & set(names.values()):
         raise BadFile("the table has no column start_sample or start_s", f"its columns are {', '.join(COLUMNS)}")
     if len(table.columns) > MAX_COLUMNS:
         raise BadFile(f"the table has {len(table.columns):,} columns", f"its columns are {', '.join(COLUMNS)}")
@@ -158,8 +194,22 @@ def _edge_sample(cells: Mapping[str, str], edge: str, where: str, grid: SampleGr
         if value != value // 1:
             raise BadFile(f"{where}: {edge}_sample is {written[:40]}", "samples are whole numbers")
         return grid.sample(value / grid.rate_hz, where)
-    written = cells.get(f"{edge}_s", "")
-    return grid.sample(parse_number(written, where), where) if written.strip() else None
+    at_s = _seconds(cells, edge, where)
+    if at_s is None and edge == "end" and (length_s := _seconds(cells, "duration", where)) is not None:
+        at_s = (_seconds(cells, "start", where) or 0.0) + length_s
+    return None if at_s is None else grid.sample(at_s, where)
+
+
+def _seconds(cells: Mapping[str, str], what: str, where: str) -> float | None:
+    """A time or a length in seconds, milliseconds or as 01:02:03.5; None where the cell is blank or missing."""
+    if written := cells.get(f"{what}_s", "").strip():
+        clock = _CLOCK.fullmatch(written)
+        if clock:
+            hours, minutes = int(clock[1] or 0), int(clock[2])
+            return 3600.0 * hours + 60.0 * minutes + parse_number(clock[3], where)
+        return parse_number(written, where)
+    written = cells.get(f"{what}_ms", "").strip()
+    return parse_number(written, where) / 1000.0 if written else None
 
 
 def _cell_text(cell: str) -> str:

@@ -21,7 +21,7 @@ _CHRONOLOGICAL = '"Praat chronological TextGrid text file"'
 _CLASSES = {"IntervalTier": False, "TextTier": True}
 _TOKEN = re.compile(
     r'"(?P<text>[^"]*(?:""[^"]*)*)"|(?P<open>")|![^\r\n]*|<(?P<flag>\w+)>'
-    r"|(?<![^\s=])(?P<number>[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|[-+]?(?:nan|inf(?:inity)?)|--undefined--)%?(?!\S)",
+    r"|(?<![^\s=])(?P<number>[-+]?(?:\d+[.,]?\d*|\.\d+)(?:[eE][-+]?\d+)?|[-+]?(?:nan|inf(?:inity)?)|--undefined--)%?(?!\S)",
     re.IGNORECASE,
 )
 
@@ -160,7 +160,7 @@ class _Tokens:
 
     def number(self) -> float:
         written = self.take("number")
-        value = math.nan if written.startswith("--") else float(written)
+        value = math.nan if written.startswith("--") else float(written.replace(",", "."))
         if not math.isfinite(value):
             raise BadFile(f"the TextGrid holds the time {written[:40]}", "times are finite numbers of seconds")
         return value

@@ -261,3 +261,52 @@ def test_json_min_is_read() -> None:
     ]
     timed = {**data, "label": [one], "said": [{"start": 0.1, "end": 0.5, "text": ["a", "b"]}], **about}
     assert named(timed)["said"] == [(0.1, 0.5, "a\nb")]
+
+
+HELLO_WORLD = [(0.0, 0.5, "hello"), (0.5, 1.5, "world")]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "0\t0.5\thello\n0.5\t1.5\tworld\n",
+        "0,000000\t0,500000\thello\r\n0,500000\t1,500000\tworld",
+        "0.0 0.5 hello\n0.5 1.5 world\n",  # copied, or of an aligner
+        "0 5000000 hello\n5000000 15000000 world\n",  # HTK: 100 ns
+        "start\tend\tlabel\n0\t0.5\thello\n0.5\t1.5\tworld\n",
+        "\ufeff0\t0.5\thello\n\\\t100.0\t200.0\n0.5\t1.5\tworld\n",
+    ],
+)
+def test_label_files_of_other_programs(text: str) -> None:
+    assert marks(layers("audacity", text)[0]) == HELLO_WORLD
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "start_time,end_time,transcription\n0,0.5,hello\n0.5,1.5,world\n",
+        "onset,duration,label\n0,0.5,hello\n0.5,1,world\n",
+        "start_ms;end_ms;text\n0;500;hello\n500;1500;world\n",
+        "start,end,text\n00:00:00.000,00:00:00.500,hello\n0:00.5,00:01.500,world\n",
+        "Selection\tBegin Time (s)\tEnd Time (s)\tAnnotation\n1\t0\t0.5\thello\n2\t0.5\t1.5\tworld\n",  # Raven
+        "Begin Time - ss.msec\tEnd Time - ss.msec\tAnnotation\n0\t0.5\thello\n0.5\t1.5\tworld\n",  # ELAN
+        "Begin Time - msec\tDuration - msec\tAnnotation\n0\t500\thello\n500\t1000\tworld\n",
+    ],
+)
+def test_tables_of_other_programs(text: str) -> None:
+    assert marks(layers("csv", text)[0]) == HELLO_WORLD
+
+
+def test_what_a_model_predicted_is_read_where_nobody_annotated() -> None:
+    region = {"from_name": "label", "type": "labels", "value": {"start": 0, "end": 0.5, "labels": ["hello"]}}
+    task = {"data": {"audio": "a.wav"}, "annotations": [], "predictions": [{"result": [region]}]}
+    assert [(one.name, marks(one)) for one in layers("labelstudio", json.dumps([task]))] == [
+        ("label", [(0.0, 0.5, "hello")])
+    ]
+    task["annotations"] = [{"result": []}]
+    assert layers("labelstudio", json.dumps([task])) == ()
+
+
+def test_decimal_commas_of_a_textgrid() -> None:
+    text = '"ooTextFile"\n"TextGrid"\n0 2 <exists> 1\n"IntervalTier" "w" 0 2 2\n0 0,5 "hello"\n0,5 1,5 "world"\n'
+    assert marks(layers("textgrid", text)[0]) == HELLO_WORLD
