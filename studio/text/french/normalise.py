@@ -156,6 +156,10 @@ def _runs(base: str) -> str:
                 {"!=": "différent de", "->": "vers", "<=": "inférieur ou égal à", ">=": "supérieur ou égal à"}.get(run)
                 or power(run)
             )
+        elif (
+            run in MARKS and not address and before.isalpha() and (after.istitle() or (run != "." and after.isalpha()))
+        ):
+            spoken[-1] += run  # no space follows the mark
         else:
             spoken.append(_sign(run, before[-1:], after[:1], address=address))
     return " ".join(spoken)

@@ -4,27 +4,27 @@ MONTHS = tuple("janvier février mars avril mai juin juillet août septembre oct
 
 # With their full stop. Those of MAY_END may end a sentence: their full stop is also the sentence's then.
 ABBREVIATIONS = {
-    "M.": "monsieur", "MM.": "messieurs", "Mme.": "madame", "Mlle.": "mademoiselle", "Dr.": "docteur",
-    "Pr.": "professeur", "Prof.": "professeur", "St.": "saint", "Ste.": "sainte", "Mgr.": "monseigneur",
-    "etc.": "et cetera", "cf.": "confer", "env.": "environ", "ex.": "exemple", "p.": "page", "pp.": "pages",
-    "art.": "article", "chap.": "chapitre", "vol.": "volume", "fig.": "figure", "éd.": "édition", "tél.": "téléphone",
-    "bd.": "boulevard", "av.": "avenue", "apr.": "après", "ap.": "après", "réf.": "référence", "max.": "maximum",
-    "min.": "minimum", "hab.": "habitants", "dép.": "département", "J.-C.": "jésus-christ", "c.-à-d.": "c'est-à-dire",
-    "s.v.p.": "s'il vous plaît", "S.V.P.": "s'il vous plaît", "janv.": "janvier", "févr.": "février", "avr.": "avril",
-    "juill.": "juillet", "sept.": "septembre", "oct.": "octobre", "nov.": "novembre", "déc.": "décembre",
-    "lun.": "lundi", "mar.": "mardi", "mer.": "mercredi", "jeu.": "jeudi", "ven.": "vendredi", "sam.": "samedi",
-    "dim.": "dimanche", "app.": "appartement", "resp.": "respectivement", "qqch.": "quelque chose", "qqn.": "quelqu'un",
-    "inf.": "inférieur", "sup.": "supérieur", "cap.": "capitaine", "th.": "thermostat", "pers.": "personnes",
-    "s.": "siècle",
+    "M.": "monsieur", "MM.": "messieurs", "Mr.": "monsieur", "Mme.": "madame", "Mlle.": "mademoiselle",
+    "Dr.": "docteur", "Pr.": "professeur", "Prof.": "professeur", "St.": "saint", "Ste.": "sainte",
+    "Mgr.": "monseigneur", "etc.": "et cetera", "cf.": "confer", "env.": "environ", "ex.": "exemple", "p.": "page",
+    "pp.": "pages", "art.": "article", "chap.": "chapitre", "vol.": "volume", "fig.": "figure", "éd.": "édition",
+    "tél.": "téléphone", "bd.": "boulevard", "av.": "avenue", "apr.": "après", "ap.": "après", "réf.": "référence",
+    "max.": "maximum", "min.": "minimum", "hab.": "habitants", "dép.": "département", "J.-C.": "jésus-christ",
+    "c.-à-d.": "c'est-à-dire", "s.v.p.": "s'il vous plaît", "S.V.P.": "s'il vous plaît", "janv.": "janvier",
+    "févr.": "février", "avr.": "avril", "juill.": "juillet", "sept.": "septembre", "oct.": "octobre",
+    "nov.": "novembre", "déc.": "décembre", "lun.": "lundi", "mar.": "mardi", "mer.": "mercredi", "jeu.": "jeudi",
+    "ven.": "vendredi", "sam.": "samedi", "dim.": "dimanche", "app.": "appartement", "resp.": "respectivement",
+    "qqch.": "quelque chose", "qqn.": "quelqu'un", "inf.": "inférieur", "sup.": "supérieur", "cap.": "capitaine",
+    "th.": "thermostat", "pers.": "personnes", "s.": "siècle",
 }  # fmt: skip
 SHORT_FORMS = {
-    "Mme": "madame", "Mmes": "mesdames", "Mlle": "mademoiselle", "Mlles": "mesdemoiselles", "Dr": "docteur",
-    "Drs": "docteurs", "Pr": "professeur", "Mgr": "monseigneur", "St": "saint", "Ste": "sainte", "Sts": "saints",
-    "Stes": "saintes", "bd": "boulevard", "Bd": "boulevard", "bld": "boulevard", "Bld": "boulevard", "n°": "numéro",
-    "N°": "numéro", "#": "numéro", "svp": "s'il vous plaît", "SVP": "s'il vous plaît", "stp": "s'il te plaît",
-    "cf": "confer", "Cie": "compagnie", "Sté": "société", "RDV": "rendez-vous", "Rdv": "rendez-vous",
-    "rdv": "rendez-vous", "tél": "téléphone", "Tél": "téléphone", "vs": "versus", "qqch": "quelque chose",
-    "qqn": "quelqu'un", "OK": "okay", "ok": "okay",
+    "Mr": "monsieur", "Mme": "madame", "Mmes": "mesdames", "Mlle": "mademoiselle", "Mlles": "mesdemoiselles",
+    "Dr": "docteur", "Drs": "docteurs", "Pr": "professeur", "Mgr": "monseigneur", "St": "saint", "Ste": "sainte",
+    "Sts": "saints", "Stes": "saintes", "bd": "boulevard", "Bd": "boulevard", "bld": "boulevard", "Bld": "boulevard",
+    "n°": "numéro", "N°": "numéro", "#": "numéro", "svp": "s'il vous plaît", "SVP": "s'il vous plaît",
+    "stp": "s'il te plaît", "cf": "confer", "Cie": "compagnie", "Sté": "société", "RDV": "rendez-vous",
+    "Rdv": "rendez-vous", "rdv": "rendez-vous", "tél": "téléphone", "Tél": "téléphone", "vs": "versus",
+    "qqch": "quelque chose", "qqn": "quelqu'un", "OK": "okay", "ok": "okay",
 }  # fmt: skip
 MAY_END = frozenset(("etc.", "J.-C.", "hab.", "s.v.p.", "S.V.P.", "max.", "min.", "app.", "s."))
 WORDS_TOO = ("sept", "mer", "jeu", "art", "vol", "ex", "cap")  # abbreviations before numbers only
