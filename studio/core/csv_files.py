@@ -1,7 +1,8 @@
 """One reader for every table of text: CSV as Excel, R, pandas and other programs write it.
 
-Read are UTF-8, UTF-16 and Windows-1252; a comma, semicolon, tab or bar between cells; Excel's line ``sep=;``; blank
-lines; blanks around cells; column names in any case. ``parse_number`` reads a decimal comma.
+Read are UTF-8, UTF-16 and Windows-1252; a comma, semicolon, tab or bar between cells, or blanks as R's ``write.table``
+has them, with its row names; Excel's line ``sep=;``; blank lines and comments before the header; blanks around cells;
+column names in any case. ``parse_number`` reads a decimal comma.
 """
 
 import csv
@@ -23,11 +24,12 @@ MAX_TABLE_BYTES = 16 << 20
 MAX_LINES = 500_000
 MAX_COLUMNS = 1_000
 _SEPARATORS = ",;\t|"
-_BLANK = re.compile(r"[\s,;\"\ufeff]*")
+_BLANK = re.compile(r"[\s,;\"\ufeff]*(?:#[^,;\t|\r\n]*[\r\n][\s\"\ufeff]*(?=[^\r\n]*[,;\t|]))*")
 _SEP_LINE = re.compile(r"\"?sep=([,;|\t]|\\t)\"?[,;|\t ]*(?:\r\n|\r|\n|\Z)", re.IGNORECASE)
 _NUMBER = re.compile(r"[-+]?(?:\d+[.,]?\d*|[.,]\d+)(?:[eE][-+]?\d{1,4})?", re.ASCII)
 _ROWS_AT_A_TIME = 4096
 _HEADER_BYTES = 1 << 16  # the line with the column names
+_LINES_SEEN = 20  # that tell how a table is written
 
 
 @dataclass(frozen=True)
@@ -82,10 +84,13 @@ def read_table(
         separator = match[1].replace("\\t", "\t")
         start = _after_blank_lines(text, match.end())
     skipped = sum(text.count(one, 0, start) for one in "\r\n") - text.count("\r\n", 0, start)
-    separator = separator or ("," if exact else _separator_of(text[start : start + _HEADER_BYTES]))
+    head = text[start : start + _HEADER_BYTES]
+    separator = separator or ("," if exact else _separator_of(head))
     reader = _reader(text, start, separator, exact)
     try:
         titles = tuple(cell.strip().strip("\ufeff") for cell in next(reader, list[str]()))
+        if not exact and _has_row_names(head, separator):
+            titles = ("", *titles)
     except csv.Error as error:
         raise BadFile(f"line {skipped + 1} of {name} is not CSV: {error}", "save it again as CSV") from error
     keys = [column_key(title) for title in titles]
@@ -137,10 +142,31 @@ def _after_blank_lines(text: str, start: int) -> int:
 
 
 def _separator_of(text: str) -> str:
-    """The separator that gives the line of column names most cells; a comma where there is one cell."""
-    return max(
-        _SEPARATORS, key=lambda one: len(next(csv.reader(io.StringIO(text, newline=""), delimiter=one), list[str]()))
-    )
+    """The separator that gives the line of column names most cells; a comma where there is one cell.
+
+    Blanks, where each of the first lines has as many cells, of which one is a number, or has quotes as R writes them.
+    """
+    best = max(_SEPARATORS, key=lambda one: len(_first_rows(text, one, 1)[0]))
+    if len(_first_rows(text, best, 1)[0]) > 1:
+        return best
+    names, *rows = _first_rows(text, " ", _LINES_SEEN)
+    is_quoted = text.count('"', 0, text.find("\n")) == 2 * len(names)
+    is_regular = len(names) > 2 and bool(rows) and {len(row) - len(names) for row in rows} in ({0}, {1})
+    return " " if is_regular and all(is_quoted or any(map(_NUMBER.fullmatch, row)) for row in rows) else best
+
+
+def _first_rows(text: str, separator: str, most: int) -> list[list[str]]:
+    """Rows of the beginning of a text that are complete; one without cells where there are none."""
+    lines = text.splitlines()[: most + 1]
+    rows = csv.reader(lines[: most if len(lines) > most else None], delimiter=separator, skipinitialspace=True)
+    return [row for row in rows if row] or [[]]
+
+
+def _has_row_names(text: str, separator: str) -> bool:
+    """Whether the rows have the cell more that R's ``write.table`` writes: their number, without a name above."""
+    names, *rows = _first_rows(text, separator, _LINES_SEEN)
+    numbers = [row[0] for row in rows if len(row) == len(names) + 1]
+    return bool(rows) and numbers == [str(at) for at in range(1, len(rows) + 1)]
 
 
 class _Cells(Protocol):

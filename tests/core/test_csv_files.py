@@ -55,6 +55,25 @@ def test_every_way_to_write_a_table_is_read_alike(text: str, encoding: str, tmp_
     assert rows(data) == rows(tmp_path / "t.csv") == WANTED
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a b score\nx y 1\nz w 2,5\n",
+        '"a" "b" "score"\n"1" "x" "y" 1\n"2" "z" "w" 2,5\n',  # write.table of R, with the names of rows
+        'a\tb\tscore\n1\tx\ty\t1\n2\tz\tw\t"2,5"\n',
+        "# from the lab\na;b;score\nx;y;1\nz;w;2,5\n",
+        "# from the lab\n\nsep=;\na;b;score\nx;y;1\nz;w;2,5\n",
+    ],
+)
+def test_tables_of_r(text: str) -> None:
+    assert rows(text) == [{"a": "x", "b": "y", "score": "1"}, {"a": "z", "b": "w", "score": "2,5"}]
+
+
+@pytest.mark.parametrize("text", ["the text here\nrain falls today\n", "# a b\nx 1\n", "a b c\nx 1\ny z 2\n"])
+def test_blanks_of_texts_do_not_part_cells(text: str) -> None:
+    assert len(read_table(text).columns) == 1
+
+
 def test_lines_are_counted_as_an_editor_does() -> None:
     table = read_table('\nsep=;\r\n\r\na;b\r\n1;"x\r\ny"\r\n\r\n2;z\r\n')
     assert table.columns == ("a", "b") and [line for line, _ in table.rows] == [6, 8]

@@ -34,6 +34,26 @@ def _with_ids(names: Sequence[str]) -> tuple[str, ...]:
     return (*names, *(f"{name}{end}" for name in names for end in ("_id", "id", "_name", "_uuid")))
 
 
+# Columns of the two systems of a vote; a vote may also name the column.
+_SIDES = {
+    side: tuple(
+        f"{word}{end}"
+        for word in (
+            "system",
+            "model",
+            "option",
+            "sample",
+            "stimulus",
+            "candidate",
+            "method",
+            "condition",
+            "audio",
+            "clip",
+        )
+        for end in (f"_{side}", f"_{number}", str(number), side)
+    )
+    for side, number in (("a", 1), ("b", 2))
+}
 _PAIRED = {"rater": _with_ids(_RATERS), "item": _with_ids(_ITEMS), "tags": ("tags",)}
 PRESETS: Mapping[str, Preset] = {
     "webmushra": Preset(
@@ -80,10 +100,10 @@ PRESETS: Mapping[str, Preset] = {
     ),
     "counts": Preset(
         {
-            "a": ("a", "player1", "system_a", "model_a"),
-            "b": ("b", "player2", "system_b", "model_b"),
-            "wins_a": ("wins_a", "win1", "winner_model_a"),
-            "wins_b": ("wins_b", "win2", "winner_model_b"),
+            "a": ("a", "player1", "system_a", "model_a", "home.team", "home"),
+            "b": ("b", "player2", "system_b", "model_b", "away.team", "away"),
+            "wins_a": ("wins_a", "win1", "winner_model_a", "home.wins"),
+            "wins_b": ("wins_b", "win2", "winner_model_b", "away.wins"),
             "ties": ("ties", "winner_tie"),
         },
         "counts of votes per pair: a, b, wins_a, wins_b, as BradleyTerry2 has them",
@@ -91,8 +111,8 @@ PRESETS: Mapping[str, Preset] = {
     "votes": Preset(
         {
             **_PAIRED,
-            "a": ("a", "system_a", "model_a", "first", "left"),
-            "b": ("b", "system_b", "model_b", "second", "right"),
+            "a": ("a", *_SIDES["a"], "first", "left"),
+            "b": ("b", *_SIDES["b"], "second", "right"),
             "outcome": (
                 "outcome",
                 "winner",
@@ -133,8 +153,8 @@ PRESETS: Mapping[str, Preset] = {
     ),
 }
 _OUTCOMES = {
-    "a": ("a", "model_a", "system_a", "left", "first", "1", "a_wins", "a wins", "player1", "reference"),
-    "b": ("b", "model_b", "system_b", "right", "second", "2", "b_wins", "b wins", "player2", "non_reference",
+    "a": (*_SIDES["a"], "a", "left", "first", "1", "a_wins", "a wins", "player1", "reference"),
+    "b": (*_SIDES["b"], "b", "right", "second", "2", "b_wins", "b wins", "player2", "non_reference",
           "non-reference"),
     "tie": ("tie", "draw", "equal", "same", "no preference", "no difference", "none", "0", "x", "=", "neutral",
             "undecided", "both", "about the same", "equally good"),

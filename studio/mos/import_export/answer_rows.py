@@ -71,6 +71,7 @@ _NEEDED = {
 _NAMES = ("rater", "item")
 _SCORED = ("system", "score")
 _OF_SCORES = ("rater", "item", "system", "score", "question", "tags", "file")
+_PREFIXES = ("", "answer.", "input.")  # of Mechanical Turk's columns
 FIELDS = (*_OF_SCORES, "a", "b", "outcome", "wins_a", "wins_b", "ties")
 
 
@@ -90,7 +91,8 @@ def choose_preset(table: AnswerTable, name: str, mapped: Mapping[str, str]) -> t
     closest: list[str] = []
     for preset in (name,) if name else PRESETS:
         columns = {
-            what: next((c for c in names if c in table.columns), "") for what, names in PRESETS[preset].columns.items()
+            what: next((p + c for c in names for p in _PREFIXES if p + c in table.columns), "")
+            for what, names in PRESETS[preset].columns.items()
         }
         columns |= {what: column_key(column) for what, column in mapped.items()}
         if preset == "votes" and columns["outcome"] and _are_signed(table, columns["outcome"]):

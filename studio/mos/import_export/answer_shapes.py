@@ -107,7 +107,10 @@ def _json_table(data: bytes, name: str) -> AnswerTable:
     try:
         document: Any = json.loads(data)
     except (ValueError, RecursionError) as error:
-        raise BadFile(f"{name} cannot be read as JSON: {error}", "give a list of objects, or CSV") from error
+        try:  # an object per line
+            document = [json.loads(line) for line in data.splitlines() if line.strip()]
+        except (ValueError, RecursionError):
+            raise BadFile(f"{name} cannot be read as JSON: {error}", "give a list of objects, or CSV") from error
     whole: dict[str, Any] = {}
     if isinstance(document, dict):
         whole = cast("dict[str, Any]", document)

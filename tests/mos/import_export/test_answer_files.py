@@ -65,6 +65,9 @@ def rated(answer: CountedAnswer) -> tuple[str, str, str, float]:
         ("questionaire_uuid,wm_id,responses_stimulus,responses_score\nr1,s1,heron,4\nr2,s1,teal,2\n", FileOptions()),
         ("uuid,trial_id,responses.stimulus,responses.score\nr1,s1,heron,4\nr2,s1,teal,2\n", FileOptions()),
         ("WorkerId,Input.Q1,Input.Q2,Answer.q1,Answer.q2\nr1,https://x/heron/s1.wav,,4,\nr2,https://x/teal/s1.wav,,2,\n", FileOptions()),  # noqa: E501
+        ("WorkerId,Input.audio_url,Answer.mos\nr1,heron/s1.wav,4\nr2,teal/s1.wav,2\n", FileOptions()),
+        ("rater item system score\nr1 s1 heron 4\nr2 s1 teal 2\n", FileOptions()),
+        ('"rater","item","system","score"\n"1","r1","s1","heron",4\n"2","r2","s1","teal",2\n', FileOptions()),
         ("rater,item,system,score\nr1,s1,heron,4 - Good\nr2,s1,teal,NA\nr2,s1,teal,Poor\n", FileOptions()),
         ("subject,audio_path,votes\nr1,wavs/heron/s1.wav,4\nr2,wavs/teal/teal_s1.wav,2\n", FileOptions()),
         ("rater,item,age,heron,teal\nr1,s1,30,4,\nr2,s1,40,nan,2\n", FileOptions()),
@@ -88,6 +91,14 @@ def test_json_of_other_programs(tmp_path: Path) -> None:
     found = read_answers(written(tmp_path / "db.json", json.dumps({"_default": {"1": trial}})))
     assert [rated(a) for a in found.answers] == [("u1", "piano", "reference", 100.0), ("u1", "piano", "anchor70", 30.0)]
     assert found.config.kind == "mushra" and found.roles == {"reference": "reference", "anchor70": "anchor"}
+
+
+def test_an_object_per_line_in_a_file_called_json(tmp_path: Path) -> None:
+    text = '{"a": "x", "b": "y", "outcome": "a"}\n\n{"a": "x", "b": "y", "outcome": "b"}\n'
+    votes, _ = read_votes(written(tmp_path / "v.json", text))
+    assert votes.outcome.tolist() == [A, B]
+    with pytest.raises(BadFile, match="cannot be read as JSON: Extra data"):
+        read_votes(written(tmp_path / "w.json", text + "x"))
 
 
 def test_mushra_of_webmushra_is_post_screened(tmp_path: Path) -> None:
@@ -131,6 +142,12 @@ def test_votes_with_the_winner_in_words(tmp_path: Path) -> None:
         "model_a,model_b,winner_model_a,winner_model_b,winner_tie\nheron,teal,1,0,0\nheron,teal,0,1,0\n",
         "winner,loser\nheron,teal\nteal,heron\n",
         "participant,A,B,response\nr1,heron,teal,A\nr2,heron,teal,teal\nr3,heron,teal,NA\n",
+        "home.team,away.team,home.wins,away.wins\nheron,teal,1,1\n",
+        "system1,system2,preferred\nheron,teal,system1\nheron,teal,system2\n",
+        "option_a,option_b,choice\nheron,teal,option_a\nheron,teal,option_b\n",
+        "WorkerId,Input.sample_1,Input.sample_2,Answer.choice\nr1,heron,teal,sample_1\nr2,heron,teal,2\n",
+        "# votes of May\na,b,outcome\nheron,teal,a\nheron,teal,b\n",
+        '"a" "b" "outcome"\n"1" "heron" "teal" "a"\n"2" "heron" "teal" "b"\n',
         "session_uuid,trial_id,choice_reference,choice_non_reference,choice_answer\nr1,s1,heron,teal,reference\n"
         "r2,s1,heron,teal,non_reference\n",
     ],
