@@ -16,6 +16,7 @@ os.environ["OPENBLAS_NUM_THREADS"] = "1"
 os.environ["STUDIO_POISON"] = "1"  # unwritten slots are NaN, in child processes as well
 os.environ["TRITON_INTERPRET"] = "1"  # kernels of the CUDA form run on the CPU; read when they are defined
 os.environ["STUDIO_PULLED_VOICES"] = "/nonexistent/voices"  # no test depends on voices of the user
+os.environ["STUDIO_SPEAKERS"] = "/nonexistent/speakers"
 os.environ["HF_HUB_DISABLE_TELEMETRY"] = "1"
 _SLOW_FOLDERS = {"bench", "durability", "train"}
 _MARKS = {"playwright": "browser", "postgresql": "postgres"}

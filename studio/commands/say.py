@@ -214,13 +214,14 @@ def _unspoken(trace: "Trace") -> list[str]:
 def _save(trace: "Trace", wav: Path, *, as_heard: bool) -> float:
     """Write a trace's sound to a file or standard output; returns its length in seconds. Raises BadFile."""
     from studio.core.clips import wav_bytes
+    from studio.core.speakers import sound_comment
 
     pcm = trace.pcm_with_waits() if as_heard else trace.pcm
     if wav == STANDARD_OUTPUT:
-        sys.stdout.buffer.write(wav_bytes(pcm, trace.rate_hz))
+        sys.stdout.buffer.write(wav_bytes(pcm, trace.rate_hz, sound_comment(trace.meta)))
         sys.stdout.buffer.flush()
     else:
-        save_audio(wav, pcm, trace.rate_hz)
+        save_audio(wav, pcm, trace.rate_hz, trace.meta)
     return len(pcm) / trace.rate_hz
 
 

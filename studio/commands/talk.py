@@ -61,7 +61,7 @@ def talk(
     check_output_file(out, "-o", ".wav")
     prompt = SYSTEM_PROMPT if system_prompt is None else system_prompt
     client = ChatClient(ChatEndpoint(llm, model, key_env, prompt))
-    card, _ = parse_voice(voice, all_cards(voices))
+    card, speaker = parse_voice(voice, all_cards(voices))
     is_dialogue = not text and sys.stdin.isatty()
     questions = [text] if text else _typed_questions() if is_dialogue else map(str.strip, sys.stdin)
     replies: list[Spoken] = []
@@ -88,7 +88,7 @@ def talk(
         raise BadText("no question came", 'give one: --text "Why is the sky blue?", or pipe a line each')
     pcm = np.concatenate([np.zeros(0, np.int16), *(one.pcm for one in replies)])
     if out is not None and len(pcm):
-        save_audio(out, pcm, card.sample_rate_hz)
+        save_audio(out, pcm, card.sample_rate_hz, {"voice": card.name, "speaker": speaker})
         print_line(f"{out}: {len(pcm) / card.sample_rate_hz:.2f} s", err=True)
     failures = [one.error for one in replies if one.error is not None]
     if failures and not is_dialogue:

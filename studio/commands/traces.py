@@ -137,7 +137,7 @@ def replay(
     finally:
         engine.close()
     if out:
-        save_audio(out, replayed.trace.pcm, replayed.trace.rate_hz)
+        save_audio(out, replayed.trace.pcm, replayed.trace.rate_hz, replayed.trace.meta)
     for difference in replayed.differences:
         print_line(difference)
     rate_hz = before.rate_hz

@@ -8,6 +8,7 @@ import typer
 from studio.bench.options import Voices
 from studio.commands.common import Json
 from studio.commands.voices_hub import voices_hub
+from studio.commands.voices_speaker import voices_speaker
 from studio.core.folders import VOICES
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ from studio.core.terminal import print_json, print_line
 
 voices = typer.Typer(invoke_without_command=True, help="List voices, describe them, share them on the hub.")
 voices.add_typer(voices_hub)
+voices.add_typer(voices_speaker, name="speaker")
 
 
 @voices.callback()

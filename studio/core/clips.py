@@ -40,22 +40,33 @@ def to_float(pcm: np.ndarray) -> np.ndarray:
     return pcm.astype(np.float32) / np.float32(32768.0)
 
 
-def wav_header(rate_hz: int, samples: int, channels: int = 1) -> bytes:
-    """The 44-byte header of a 16-bit WAV of ``samples`` samples of each channel."""
+def wav_header(rate_hz: int, samples: int, channels: int = 1, after_bytes: int = 0) -> bytes:
+    """The 44-byte header of a 16-bit WAV of ``samples`` samples of each channel; ``after_bytes`` follow these."""
     frame = 2 * channels
     size = min(frame * samples, 2 * MAX_WAV_SAMPLES)
     about = (1, channels, rate_hz, frame * rate_hz, frame, 16)
-    return struct.pack("<4sI4s4sIHHIIHH4sI", b"RIFF", size + 36, b"WAVE", b"fmt ", 16, *about, b"data", size)
+    whole = size + 36 + after_bytes
+    return struct.pack("<4sI4s4sIHHIIHH4sI", b"RIFF", whole, b"WAVE", b"fmt ", 16, *about, b"data", size)
 
 
-def wav_bytes(pcm: np.ndarray, rate_hz: int) -> bytes:
-    """A whole WAV file in memory."""
-    return wav_header(rate_hz, len(pcm), channels_of(pcm)) + _s16le(pcm)
+def wav_comment(comment: str) -> bytes:
+    """A chunk LIST INFO with a comment (ICMT), to follow a WAV's samples; empty for none."""
+    if not comment:
+        return b""
+    text = comment.encode() + b"\0"
+    text += b"\0" * (len(text) % 2)
+    return struct.pack("<4sI4s4sI", b"LIST", len(text) + 12, b"INFO", b"ICMT", len(text)) + text
 
 
-def write_wav(path: Path, pcm: np.ndarray, rate_hz: int) -> None:
+def wav_bytes(pcm: np.ndarray, rate_hz: int, comment: str = "") -> bytes:
+    """A whole WAV file in memory, with a comment for people in its metadata."""
+    after = wav_comment(comment)
+    return wav_header(rate_hz, len(pcm), channels_of(pcm), len(after)) + _s16le(pcm) + after
+
+
+def write_wav(path: Path, pcm: np.ndarray, rate_hz: int, comment: str = "") -> None:
     """Write a 16-bit WAV file of samples int16 [T] or [T, C]."""
-    path.write_bytes(wav_bytes(pcm, rate_hz))
+    path.write_bytes(wav_bytes(pcm, rate_hz, comment))
 
 
 def _s16le(pcm: np.ndarray) -> bytes:

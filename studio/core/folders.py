@@ -21,6 +21,7 @@ SAMPLE = ASSETS / "samples" / "typed.trace"  # of the Inspect page
 TRAPS = ASSETS / "traps"
 DEFAULT_VOICE = "wren"  # listed first in a folder that has it
 PULLED_VARIABLE = "STUDIO_PULLED_VOICES"
+SPEAKERS, SPEAKERS_VARIABLE = "speakers", "STUDIO_SPEAKERS"  # of the data folder: added speakers
 
 
 def _xdg(variable: str, default: str) -> Path:
@@ -48,6 +49,15 @@ def pulled_voices_folder() -> Path:
     """
     path = Path(os.environ.get(PULLED_VARIABLE) or DEFAULT_DATA / "voices")
     return expand_folder(path, f"set {PULLED_VARIABLE} to a folder, or set HOME or XDG_DATA_HOME")
+
+
+def speakers_folder(data: Path | None = None) -> Path | None:
+    """The folder of added speakers: STUDIO_SPEAKERS, or speakers/ in the data folder; None without a home folder."""
+    try:
+        path = Path(os.environ.get(SPEAKERS_VARIABLE) or (data or DEFAULT_DATA) / SPEAKERS)
+        return expand_folder(path, f"set {SPEAKERS_VARIABLE} to a folder, or set HOME or XDG_DATA_HOME")
+    except BadOption:
+        return None
 
 
 def is_default_data(folder: Path) -> bool:

@@ -2,10 +2,11 @@
 
 import signal
 import threading
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from studio.core.clips import write_wav
 from studio.core.errors import BadFile, BadOption, BadText, Closed, Full, StudioError, bad_file
 from studio.core.events import Audio, Event, Failed
 from studio.core.ports import Engine, SpeakRequest, Utterance
+from studio.core.speakers import sound_comment
 from studio.core.time import Clock
 from studio.core.traces.trace import Trace, collect_trace
 from studio.core.traces.trace_writer import TraceWriter
@@ -135,10 +137,13 @@ def speak_once(engine: Engine, request: SpeakRequest, text: str) -> Trace:
     return collect_trace(utterance.provenance, utterance.events())
 
 
-def save_audio(wav: Path, pcm: np.ndarray, rate_hz: int) -> None:
-    """Write samples int16 [T] as a WAV file. Raises BadFile where that fails."""
+def save_audio(wav: Path, pcm: np.ndarray, rate_hz: int, meta: Mapping[str, Any] | None = None) -> None:
+    """Write samples int16 [T] as a WAV file. Raises BadFile where that fails.
+
+    ``meta``: of their trace; the file then says that it is synthetic speech (``sound_comment``).
+    """
     with bad_file(f"{wav} cannot be written", "give another place with -o"):
-        write_wav(wav, pcm, rate_hz)
+        write_wav(wav, pcm, rate_hz, sound_comment(meta or {}))
 
 
 def _unwritable(folder: Path | None, error: OSError) -> BadFile:

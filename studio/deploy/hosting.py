@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from studio.core.folders import DEFAULT_DATA, VOICES
+from studio.core.folders import DEFAULT_DATA, VOICES, speakers_folder
 from studio.core.ports import Engine, Normaliser
 from studio.serve.settings import ServeSettings
 
@@ -80,6 +80,7 @@ def opened_app(
                 vocoder=hosting.vocoder,
                 limits=limits,
                 settings=hosting.settings_file,
+                speakers=speakers_folder(hosting.data),
                 manages_systems=True,
                 warms_up=True,
                 hides_failures=not is_loopback(settings.host),

@@ -17,6 +17,7 @@ from studio.core.errors import Closed, StudioError
 from studio.core.events import Failed
 from studio.core.options import default_options, merge_options
 from studio.core.ports import Engine, SpeakRequest
+from studio.core.speakers import sound_comment
 from studio.core.traces.trace_writer import save_trace
 from studio.desktop.devices import TO_NOTHING, Output, open_output
 from studio.desktop.line import Line
@@ -244,7 +245,7 @@ class Session:
         try:
             folder.mkdir(parents=True, exist_ok=True)
             trace = line.trace()
-            write_wav(name.with_suffix(".wav"), trace.pcm[:played], trace.rate_hz)
+            write_wav(name.with_suffix(".wav"), trace.pcm[:played], trace.rate_hz, sound_comment(trace.meta))
             save_trace(trace, name.with_suffix(".trace"))
         except (OSError, StudioError) as error:
             self.errors.append(StudioError(f"the line could not be recorded in {folder}: {error}"))

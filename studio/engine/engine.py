@@ -15,6 +15,7 @@ from studio.core.cards import Card, parse_voice
 from studio.core.errors import BadOption, Stuck, StudioError
 from studio.core.options import default_options, merge_options
 from studio.core.ports import MAX_SEED, EngineLoad, Normaliser, SpeakRequest
+from studio.core.speakers import REFERENCE, SpeakerStore
 from studio.core.time import Clock, MonotonicClock
 from studio.core.traces.provenance import loaded_git_sha, provenance
 from studio.core.traces.teacher_forcing import TeacherForcingRequest, TeacherForcingResult, never_stop
@@ -27,6 +28,7 @@ from studio.engine.recomputing import Recomputer
 from studio.engine.request.client import check_temperature
 from studio.engine.request.request import EngineRequest
 from studio.engine.scheduler import Scheduler
+from studio.engine.speakers import AddedSpeakers
 from studio.engine.voices import Voice, VoiceStore, find_voices, load_voice, pick_device
 
 _log = logging.getLogger(__name__)
@@ -66,10 +68,13 @@ class LocalEngine:
         threads: int = 1,
         load: Callable[[Card, Path, torch.device, int], Voice] = load_voice,
         limits: EngineLimits = DEFAULT_LIMITS,
+        speakers: Path | None = None,
     ) -> None:
         THREADS.begin()
         loaded_git_sha()  # runs git: before the first request
-        self._voices = VoiceStore(voices, lambda card, folder: load(card, folder, device, slots))
+        self._voices = VoiceStore(
+            voices, lambda card, folder: load(card, folder, device, slots), SpeakerStore(speakers)
+        )
         self._threads, self._device, self._normalise, self._clock = threads, device, normalise, clock
         self._meter = LoadMeter()
         self._watchdog = Watchdog(clock, limits.stuck_run_ms, self._fail_all)
@@ -77,6 +82,7 @@ class LocalEngine:
         self._admission, self._limits = Admission(slots, limits, clock, self._begin), limits
         self._pending: deque[_PendingOpen] = deque()
         self._cold: deque[Voice] = deque()  # voices to warm up
+        self._added_speakers = AddedSpeakers(self._voices, normalise)
         self._recomputer = Recomputer(self._voices, device, threads, normalise)
         self._lock = threading.Lock()  # of the pending opens and the two flags; not held during computation
         self._wakeup = threading.Event()  # set when something arrived since the last step began
@@ -86,6 +92,7 @@ class LocalEngine:
 
     def cards(self) -> Sequence[Card]:
         """Cards of the available voices, the default first."""
+        self._voices.refresh()
         return list(self._voices.cards.values())
 
     def voice(self, name: str) -> Voice:
@@ -106,13 +113,16 @@ class LocalEngine:
 
     def open(self, request: SpeakRequest) -> EngineRequest:
         """Begin an utterance, or queue it for a slot. Raises BadVoice, BadOption, Busy, Closing, Stuck."""
+        self._voices.refresh()
         card, speaker = parse_voice(request.voice, self._voices.cards)
         temperature = card.temperature if request.temperature is None else request.temperature
         check_temperature(temperature)
         if not 0 <= request.seed <= MAX_SEED:
             raise BadOption("the seed is out of range", f"it is a whole number from 0 to {MAX_SEED}")
         options = merge_options(card.options, request.options, default_options(card.options))
-        pending = _PendingOpen(self.voice(card.name), speaker, replace(request, options=options), temperature)
+        voice = self.voice(card.name)
+        voice.number_of(speaker)  # raises BadVoice here, on the caller's thread
+        pending = _PendingOpen(voice, speaker, replace(request, options=options), temperature)
         with self._lock:
             if self._draining:
                 raise engine_closing()
@@ -148,6 +158,10 @@ class LocalEngine:
     def vocode_overlapped(self, trace: Trace, should_continue: Callable[[], bool] = never_stop) -> Trace:
         """See ``studio.core.traces.teacher_forcing.SupportsOverlappedVocoding``."""
         return self._recomputer.vocode_overlapped(trace, should_continue)
+
+    def speakers(self) -> AddedSpeakers:
+        """See ``studio.core.speakers.SupportsSpeakers``."""
+        return self._added_speakers
 
     def free_slots(self) -> int:
         """How many more utterances can begin now."""
@@ -286,8 +300,7 @@ class LocalEngine:
 
     def _new_request(self, pending: _PendingOpen) -> EngineRequest:
         voice, request, card = pending.voice, pending.request, pending.voice.card
-        speaker = card.speakers.index(pending.speaker)
-        row = voice.row(speaker, request.options, pending.temperature, request.seed)
+        row = voice.row(voice.number_of(pending.speaker), request.options, pending.temperature, request.seed)
         ready = ev.Ready(
             utterance=0,
             voice=card.name,
@@ -299,6 +312,8 @@ class LocalEngine:
             options=dict(request.options),
         )
         meta = provenance(card, device=voice.device.type, threads=self._threads, temperature=pending.temperature)
+        if added := self._voices.added(card.name, pending.speaker):
+            meta |= {REFERENCE: added.provenance}
         wake, credit = self._wakeup.set, request.credit_samples
         new = EngineRequest(voice, row, ready, self._normalise, self._clock, wake, credit, meta)
         new.is_guest, new.client = request.is_guest, request.client
@@ -340,6 +355,7 @@ def open_engine(
     clock: Clock | None = None,
     vocoder: str = "",
     limits: EngineLimits = DEFAULT_LIMITS,
+    speakers: Path | None = None,
     *,
     warms_up: bool = False,
 ) -> LocalEngine:
@@ -351,6 +367,7 @@ def open_engine(
         slots: concurrent utterances.
         threads: of arithmetic on a CPU. One is fastest for the shipped voice: its products are too small to share,
             and threads that wait for each other stall whenever another process wants a core.
+        speakers: folder of added speakers; None for none.
         vocoder: use this vocoder for the voices that have it; empty for each card's default.
         warms_up: warm the first voice up in the background, for a process whose first listener comes later.
 
@@ -368,6 +385,7 @@ def open_engine(
         clock or MonotonicClock(),
         threads,
         limits=limits,
+        speakers=speakers,
     )
     try:
         if voice_names:

@@ -11,6 +11,7 @@ import torch
 from studio.core.cards import Card, parse_voice
 from studio.core.errors import BadVoice, Busy
 from studio.core.ports import Normaliser
+from studio.core.speakers import SpeakerStore
 from studio.core.traces.provenance import provenance
 from studio.core.traces.teacher_forcing import TeacherForcingRequest, TeacherForcingResult, never_stop
 from studio.core.traces.trace import Trace
@@ -34,8 +35,8 @@ class Recomputer:
         self._running = threading.Lock()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        voices = {name: (card, self._voices.folders[name]) for name, card in self._voices.cards.items()}
-        return _reopen, (voices, str(self._device), self._threads, self._normalise)
+        voices = {name: self._voices.voices[name] for name in self._voices.cards}
+        return _reopen, (voices, self._voices.speakers.root, str(self._device), self._threads, self._normalise)
 
     def compute_attention(self, trace: Trace, should_continue: Callable[[], bool] = never_stop) -> TeacherForcingResult:
         """See ``SupportsAttention``."""
@@ -46,6 +47,7 @@ class Recomputer:
         self, recording: TeacherForcingRequest, should_continue: Callable[[], bool] = never_stop
     ) -> Trace:
         """See ``SupportsTeacherForcing``."""
+        self._voices.refresh()
         card, speaker = parse_voice(recording.voice, self._voices.cards)
         meta = provenance(card, device=self._device.type, threads=self._threads, temperature=1.0)
         with self._one_at_a_time():
@@ -54,6 +56,7 @@ class Recomputer:
 
     def teacher_forcing_cards(self) -> list[Card]:
         """Cards of the voices that support teacher forcing, the default first."""
+        self._voices.refresh()
         return [card for card in self._voices.cards.values() if family_info(card.family).supports_teacher_forcing]
 
     def vocode_overlapped(self, trace: Trace, should_continue: Callable[[], bool] = never_stop) -> Trace:
@@ -74,6 +77,7 @@ class Recomputer:
             self._running.release()
 
     def _voice_of(self, trace: Trace) -> Voice:
+        self._voices.refresh()
         name = str(trace.meta.get("voice", ""))
         if name not in self._voices.cards:
             there = ", ".join(self._voices.cards)
@@ -81,19 +85,25 @@ class Recomputer:
         return self._voices.get(name)
 
 
-_opened: list[tuple[Mapping[str, tuple[Card, Path]], str, int, Recomputer]] = []  # the last one of this process
+_opened: list[
+    tuple[Mapping[str, tuple[Card, Path]], Path | None, str, int, Recomputer]
+] = []  # the last one of this process
 
 
 def _reopen(
-    voices: Mapping[str, tuple[Card, Path]], device_name: str, threads: int, normalise: Normaliser
+    voices: Mapping[str, tuple[Card, Path]],
+    speakers: Path | None,
+    device_name: str,
+    threads: int,
+    normalise: Normaliser,
 ) -> Recomputer:
     """A recomputer in another process; its voices stay loaded from call to call."""
-    if _opened and _opened[0][:3] == (voices, device_name, threads):
-        return _opened[0][3]
+    if _opened and _opened[0][:4] == (voices, speakers, device_name, threads):
+        return _opened[0][4]
     THREADS.begin()
     torch.set_num_threads(threads)
     device = torch.device(device_name)
-    store = VoiceStore(voices, lambda card, folder: load_voice(card, folder, device, 1))
+    store = VoiceStore(voices, lambda card, folder: load_voice(card, folder, device, 1), SpeakerStore(speakers))
     recomputer = Recomputer(store, device, threads, normalise)
-    _opened[:] = [(voices, device_name, threads, recomputer)]
+    _opened[:] = [(voices, speakers, device_name, threads, recomputer)]
     return recomputer

@@ -60,13 +60,13 @@ def attention_of_trace(voice: Voice, trace: Trace, should_continue: Callable[[],
     if trace.frames.shape[1:] != (dmel.CHANNELS,) or int(trace.frames.max()) >= dmel.LEVELS:
         raise BadFile("the frames are of another acoustic tokenizer than the voice's", "the trace is damaged")
     speaker = str(trace.meta.get("speaker", ""))
-    if speaker not in card.speakers:
+    if speaker not in card.speakers and speaker not in voice.added:
         raise BadVoice(f"{card.name} has no speaker {speaker!r}", f"it has {', '.join(card.speakers)}")
     traced = _traced_segments(trace, card)
     inputs = TeacherForcingInput(
         _spoken_words(trace),
         trace.frames,
-        card.speakers.index(speaker),
+        voice.number_of(speaker),
         traced[0].options,
         traced,
         seed=_meta_value(trace, "seed", 0),
@@ -111,10 +111,10 @@ def trace_of_recording(
     spans = _spans_of_spoken_words(recording.spans, changes.words)
     starts = [card.time_base.frame_of_time(one.start_s) for one in spans]
     ends = [card.time_base.frame_of_time(one.end_s) for one in spans]
-    silence = float(family.prompt(card.speakers.index(speaker)).astype(np.float32).mean())
+    silence = float(family.prompt(voice.number_of(speaker)).astype(np.float32).mean())
     lead = starts[0] if spans else _leading_silence(frames, silence)
     words = [word.word for word in changes.words]
-    inputs = TeacherForcingInput(words, frames, card.speakers.index(speaker), options, (), starts, ends, lead)
+    inputs = TeacherForcingInput(words, frames, voice.number_of(speaker), options, (), starts, ends, lead)
     segments = [*_forced_segments(voice, family, inputs, should_continue)]
     events: list[ev.Event] = [ev.TextReceived(char_start=0, text=text)]
     for one in changes.unsupported:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from studio.core.checks import to_printable
+from studio.core.speakers import consent_date
 from studio.core.traces.trace import Trace
 from studio.inspection.textgrid import word_spans
 from studio.inspection.timeline import Timeline
@@ -56,7 +57,7 @@ def facts(trace: Trace, line: Timeline) -> dict[str, Any]:
     joins = [one.start for one in segments if one.start > 0]
     steps = ladder(trace) if line.heard_by != "recording" else None
     return {
-        "about": {name: trace.meta[name] for name in _IDENTITY if name in trace.meta},
+        "about": {name: trace.meta[name] for name in _IDENTITY if name in trace.meta} | _consent(trace),
         "text": line.text,
         "rate_hz": trace.rate_hz,
         "audio_s": len(trace.pcm) / trace.rate_hz,
@@ -72,6 +73,11 @@ def facts(trace: Trace, line: Timeline) -> dict[str, Any]:
         "log_likelihood": _mean(trace.layers.get("log_likelihood")),
         "rtf": steps.rtf if steps and steps.compute_ms else None,
     }
+
+
+def _consent(trace: Trace) -> dict[str, str]:
+    """The date of the consent for a speaker that was added from a recording."""
+    return {"cloned with consent of": date} if (date := consent_date(trace.meta)) else {}
 
 
 def compare_with_reference(trace: Trace, true: Sequence[SpokenSpan]) -> dict[str, Any]:

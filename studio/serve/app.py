@@ -140,7 +140,7 @@ def guarded_app(settings: ServeSettings, owner: Callable[[Request], Awaitable[bo
             allow_origins=origins,
             allow_methods=["GET", "POST"],
             allow_headers=["*"],
-            expose_headers=["X-Studio-Trace", "Retry-After"],
+            expose_headers=["X-Studio-Trace", "X-Studio-Speech", "Retry-After"],
         )
     app.add_middleware(HostOriginMiddleware, settings=settings)
     app.add_middleware(SecurityHeadersMiddleware, settings=settings)

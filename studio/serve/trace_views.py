@@ -21,6 +21,7 @@ from studio.core.clips import wav_bytes
 from studio.core.errors import BadFile, BadMessage, Busy
 from studio.core.ports import Engine
 from studio.core.sound_files import read_mono
+from studio.core.speakers import sound_comment
 from studio.core.traces.teacher_forcing import (
     CallerGone,
     NotSupported,
@@ -200,7 +201,7 @@ def wav_file(path: Path, as_heard: bool) -> bytes:
     if not as_heard:
         return read_trace_wav(path)
     trace = open_trace(path)
-    return wav_bytes(trace.pcm_with_waits(), trace.rate_hz)
+    return wav_bytes(trace.pcm_with_waits(), trace.rate_hz, sound_comment(trace.meta))
 
 
 def _view(load: LoadTrace) -> bytes:

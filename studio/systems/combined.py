@@ -8,9 +8,10 @@ from typing import Any
 
 from studio.core.cards import Card, parse_voice
 from studio.core.errors import BadOption
-from studio.core.folders import DEFAULT_DATA, expand_folder
+from studio.core.folders import DEFAULT_DATA, expand_folder, speakers_folder
 from studio.core.ports import Engine, EngineLoad, Normaliser, SpeakRequest, Utterance
 from studio.core.pulled import find_cards
+from studio.core.speakers import Speakers, SpeakerStore
 from studio.core.traces.teacher_forcing import TeacherForcingRequest, TeacherForcingResult, never_stop
 from studio.core.traces.trace import Trace
 from studio.engine.admission import EngineLimits
@@ -40,7 +41,8 @@ def declared_systems(settings: Path | None = None) -> dict[str, Any]:
 
 def all_cards(voices: Path) -> dict[str, Card]:
     """Cards of the voices in a folder and of the declared systems, by name. Raises BadVoice, BadOption, BadFile."""
-    cards = {name: card for name, (card, _) in find_cards(voices).items()}
+    added = SpeakerStore(speakers_folder())
+    cards = {name: added.extended(card) for name, (card, _) in find_cards(voices).items()}
     systems = declared_systems()
     _check_names(systems, cards)
     if systems:
@@ -89,7 +91,11 @@ def open_voices(
         from studio.engine.engine import open_engine
 
         options = {"slots": slots, "limits": limits}
-        more = how | {name: value for name, value in options.items() if value is not None}
+        more = (
+            {"speakers": speakers_folder()}
+            | how
+            | {name: value for name, value in options.items() if value is not None}
+        )
         local = open_engine(voices, normalise, device, own or None, **more)
         if not remote and not manages_systems:
             return local
@@ -157,6 +163,10 @@ class CombinedEngine:
     def load(self) -> EngineLoad:
         """The load of the studio's own engine."""
         return self._local.load()
+
+    def speakers(self) -> Speakers:
+        """See ``studio.core.speakers.SupportsSpeakers``: those of the studio's own voices."""
+        return self._local.speakers()
 
     def recomputer(self) -> Any:
         """See ``studio.core.traces.teacher_forcing.SupportsRecomputer``."""

@@ -73,6 +73,9 @@ class _NoVoice:
 
     card: Card
 
+    def number_of(self, speaker: str) -> int:
+        return self.card.speakers.index(speaker)
+
     def word_times(self, speaker: int) -> None: ...
 
     def start_lookup(self, words: list[str]) -> None: ...

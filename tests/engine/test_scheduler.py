@@ -178,6 +178,7 @@ class _World:
         of_a_voice = {
             "start_lookup": lambda words: None,
             "release": lambda row: None,
+            "number_of": lambda speaker: 0,
             "word_times": lambda speaker: WordTimes(600, lambda frames: np.zeros(len(frames)), np.zeros((1, 80))),
         }
         self.voice = SimpleNamespace(card=tone_card(), family=family, vocode=vocode, **of_a_voice)

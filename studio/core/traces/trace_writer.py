@@ -13,9 +13,10 @@ import numpy as np
 
 from studio.core import durable
 from studio.core import events as ev
-from studio.core.clips import WAV_HEADER_BYTES, wav_header
+from studio.core.clips import WAV_HEADER_BYTES, wav_comment, wav_header
 from studio.core.errors import BadFile
 from studio.core.locks import is_used, mark_used
+from studio.core.speakers import sound_comment
 from studio.core.traces.trace import Trace, ready_meta
 from studio.core.traces.trace_reader import decode_layers
 
@@ -139,6 +140,7 @@ class TraceWriter:
             if self._closed:
                 return target
             self._closed = True
+            self._write_wav_header(wav_comment(sound_comment(self._meta)))
             for file in (self._audio, self._levels, self._p_eos, self._events):
                 file.close()
         raw = [(self.folder / name).read_bytes() for name in ("frames.u8", "p_eos.f32")]
@@ -167,11 +169,12 @@ class TraceWriter:
         (self.folder / "meta.json").write_text(text + "\n", encoding="utf-8")
         self._write_wav_header()
 
-    def _write_wav_header(self) -> None:
-        """Update the header after every packet, so that a crash leaves a valid WAV."""
+    def _write_wav_header(self, after: bytes = b"") -> None:
+        """Update the header after every packet, so that a crash leaves a valid WAV; ``after`` follows the samples."""
         samples = max(0, (self._audio.seek(0, 2) - WAV_HEADER_BYTES) // 2)
+        self._audio.write(after)
         self._audio.seek(0)
-        self._audio.write(wav_header(int(self._meta.get("rate_hz", 24000)), samples))
+        self._audio.write(wav_header(int(self._meta.get("rate_hz", 24000)), samples, after_bytes=len(after)))
 
 
 def _layer_bytes(event: ev.Event) -> int:

@@ -274,6 +274,42 @@ class SupportsCodec(Protocol):
 
 
 @dataclass(frozen=True)
+class NewReference:
+    """What a family makes of a recording, for ``SupportsReferences.add_reference`` and for the disk.
+
+    Attributes:
+        tensors: by name.
+        length_s: of the recording's part that is used.
+    """
+
+    tensors: Mapping[str, np.ndarray]
+    length_s: float
+
+
+@runtime_checkable
+class SupportsReferences(Protocol):
+    """A family that continues a recording of its speaker, so that speakers can be added to a loaded voice.
+
+    Its ``FamilyInfo.takes_speakers`` says of a card whether the voice is one of these.
+    """
+
+    def reference_from(self, samples: np.ndarray, words: Sequence[str]) -> NewReference:
+        """The reference of a recording; callable from any thread.
+
+        Args:
+            samples: float32 [T] at the voice's rate: speech without pauses around it, at a usual level.
+            words: the spoken words that it says; empty where the family needs none.
+
+        Raises BadRecording: the recording and the words do not go together.
+        """
+        ...
+
+    def add_reference(self, tensors: Mapping[str, np.ndarray]) -> int:
+        """Add a speaker; returns its number, which stays valid. Callable from any thread. Raises BadVoice."""
+        ...
+
+
+@dataclass(frozen=True)
 class FamilyInfo:
     """A family's entry in the registry.
 
@@ -286,6 +322,8 @@ class FamilyInfo:
         supports_teacher_forcing: whether the family is a ``common.teacher_forcing.TeacherForcedFamily``.
         fade: how its paper joins chunks that are vocoded apart, a name of ``studio.engine.vocoders.overlapped``.
         options_of: the options of a voice by the names of its speakers, if they depend on these.
+        takes_speakers: whether speakers can be added to the voice of a card (``SupportsReferences``).
+        needs_transcript: whether that takes the words of the recording.
     """
 
     name: str
@@ -298,6 +336,8 @@ class FamilyInfo:
     supports_teacher_forcing: bool = False
     fade: Literal["equal-power", "hann"] = "equal-power"
     options_of: Callable[[Sequence[str]], tuple[OptionSpec, ...]] | None = None
+    takes_speakers: Callable[[Card], bool] = lambda card: False
+    needs_transcript: bool = True
 
     def options_for(self, speakers: Sequence[str]) -> tuple[OptionSpec, ...]:
         """The options of a voice of these speakers, with their defaults."""

@@ -138,7 +138,8 @@ class RequestClient:
         self._playback = PlaybackTracker(voice.card.sample_rate_hz)
         self._waits = WaitTracker(voice.card.sample_rate_hz, voice.card.time_base.frame_ms)
         self._outbox = Outbox(clock)
-        self._word_times = voice.word_times(voice.card.speakers.index(ready.speaker))
+        self._speaker = voice.number_of(ready.speaker)
+        self._word_times = voice.word_times(self._speaker)
         self._revision_points: RevisionPoints | None = None
         self._revision: PendingRevision | None = None
         self._take_number = 0

@@ -67,8 +67,7 @@ class EngineRequest(RequestClient):
 
     def assign_slots(self) -> None:
         """Take free KV slots of the voice."""
-        speaker = self.card.speakers.index(self._ready.speaker)
-        self.voice.assign_slots(self._row, speaker, self._ready.seed)
+        self.voice.assign_slots(self._row, self._speaker, self._ready.seed)
 
     def begin(self) -> None:
         """Start speaking; what was sent while queued counts as received now."""

@@ -91,7 +91,7 @@ def engine_speaker(engine: Engine, *, is_guest: bool = False) -> Speaker:
         request = SpeakRequest(address, of.seed, of.temperature, of.options, is_guest=is_guest)
         for stem, text in texts.items():
             result = speak_arrivals(engine, request, at_once(text), MonotonicClock(), stem).unwrap()
-            save_audio(_wav(stem), result.pcm, result.rate_hz)
+            save_audio(_wav(stem), result.pcm, result.rate_hz, result.meta)
             spoken()
 
     return speak

@@ -15,6 +15,7 @@ from studio.core import events as ev
 from studio.core.cards import Card
 from studio.core.errors import BadText, Busy, Closing, Stuck, StudioError
 from studio.core.ports import Engine
+from studio.core.speakers import consent_date
 from studio.core.via import HEADER, read_via
 from studio.markup import Markup
 from studio.serve.adapters.encoding import AudioFormat, Encoder, open_encoder
@@ -82,9 +83,11 @@ class Speech:
 
     @property
     def headers(self) -> dict[str, str]:
-        """Of a response: not cached, not buffered by a proxy, and where the trace will be."""
+        """Of a response: not cached, not buffered by a proxy, that it is synthetic, and where the trace will be."""
         trace = {"X-Studio-Trace": f"traces/{self.trace_token}.trace"} if self.trace_token else {}
-        return PRIVATE | {"X-Accel-Buffering": "no"} | trace
+        cloned = consent_date(self._stream.utterance.provenance)
+        speech = f"synthetic; speaker cloned with consent given on {cloned}" if cloned else "synthetic"
+        return PRIVATE | {"X-Accel-Buffering": "no", "X-Studio-Speech": speech} | trace
 
     async def until_audio(self) -> None:
         """Wait for the first sound or the end: until then a response can have the status of a failure.

@@ -207,14 +207,19 @@ class S5(nn.Module):
         symbols, frames = self.transcript[speaker], self.reference[speaker]
         return symbols[symbols >= 0].tolist(), frames[frames[:, 0] != dmel.PAD]
 
-    @torch.no_grad()
     def align(self, symbols: Sequence[int], frames: Tensor) -> np.ndarray:
         """The phoneme of each frame uint8 [R, 80], R >= T, by the auxiliary attention: int64 [R]."""
+        return self.align_scored(symbols, frames)[0]
+
+    @torch.no_grad()
+    def align_scored(self, symbols: Sequence[int], frames: Tensor) -> tuple[np.ndarray, float]:
+        """As ``align``, with the mean log share of the attention along the path, without the prior."""
         ids = torch.tensor([[*symbols]], device=frames.device)
         real = torch.ones_like(ids, dtype=torch.bool)
-        log_e = self.aligner(self.embed_frames(frames).unsqueeze(0), self.embed_symbols(ids), real)
-        log_shares = log_e.cpu() + log_diagonal_prior(len(frames), len(symbols))
-        return monotonic_alignment(log_shares.numpy(), np.array([len(frames)]), np.array([len(symbols)]))[0]
+        log_e = self.aligner(self.embed_frames(frames).unsqueeze(0), self.embed_symbols(ids), real).cpu()
+        log_shares = log_e + log_diagonal_prior(len(frames), len(symbols))
+        path = monotonic_alignment(log_shares.numpy(), np.array([len(frames)]), np.array([len(symbols)]))[0]
+        return path, float(log_e[0, torch.arange(len(frames)), torch.from_numpy(path)].mean())
 
     def encode(self, embedded: Tensor, positions: Tensor, seen: Tensor) -> Tensor:
         """Encode phonemes in parallel.
@@ -320,7 +325,11 @@ _LONGEST_REFERENCE = 400  # frames
 
 def speaker_reference(net: S5, speaker: int) -> SpeakerReference:
     """A speaker's reference, split into words; empty if an embedding gives the speaker."""
-    symbols, frames = net.reference_of(speaker)
+    return split_reference(net, *net.reference_of(speaker))
+
+
+def split_reference(net: S5, symbols: Sequence[int], frames: Tensor) -> SpeakerReference:
+    """A reference, phoneme ids [T] and frames uint8 [R, 80], split into words."""
     if not symbols:
         return SpeakerReference([], frames.cpu().numpy(), [])
     words = [*accumulate(int(symbol == SPACE) for symbol in symbols)]
@@ -342,9 +351,14 @@ def check_references(card: Card, net: S5) -> None:
         raise BadVoice(f"a reference has {net.config.reference_frames} frames", f"at most {_LONGEST_REFERENCE} fit")
     for number, speaker in enumerate(card.speakers if net.config.reference_frames else ()):
         symbols, frames = net.reference_of(number)
-        begins = bool(symbols) and symbols[0] == SPACE and max(symbols) < IDS
-        if not (begins and len(frames) >= len(symbols) and int(frames.max()) < dmel.LEVELS):
+        if not is_reference(symbols, frames):
             raise BadVoice(
                 f"the reference of {speaker} has {len(symbols)} phonemes and {len(frames)} frames",
                 "a reference is speech with its transcript; pack the voice again",
             )
+
+
+def is_reference(symbols: Sequence[int], frames: Tensor) -> bool:
+    """Whether phoneme ids [T] and frames uint8 [R, 80] are a transcript and its speech."""
+    begins = len(symbols) > 0 and symbols[0] == SPACE and min(symbols) >= 0 and max(symbols) < IDS
+    return begins and len(frames) >= len(symbols) and int(frames.max()) < dmel.LEVELS

@@ -2,6 +2,7 @@
 
 Modules: word (encode the text in view, sample the step's first frame), decode (the next)."""
 
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
@@ -12,7 +13,7 @@ import torch
 from torch import Tensor
 
 from studio.core.cards import Card
-from studio.engine.families.base import FamilyInfo, Module
+from studio.engine.families.base import FamilyInfo, Module, NewReference
 from studio.engine.families.common.rows import RowLimits, RowSetup
 from studio.engine.families.common.runner import (
     CpuFrameHead,
@@ -29,8 +30,17 @@ from studio.engine.families.common.runner import (
     sample_frames,
 )
 from studio.engine.families.common.teacher_forcing import NO_LIMIT, TeacherForcedSegment, TeacherForcingInput
+from studio.engine.families.common.text_tokens import spell
 from studio.engine.families.s5.model import S5, S5Config, decoder_mask, encode_text, load_s5_weights, speaker_reference
-from studio.engine.families.s5.policy import LARGEST_LOOK_AHEAD, OPTION_SPECS, S5Options, S5Output, S5StepInput
+from studio.engine.families.s5.policy import (
+    LARGEST_LOOK_AHEAD,
+    OPTION_SPECS,
+    S5Options,
+    S5Output,
+    S5StepInput,
+    SpeakerReference,
+)
+from studio.engine.families.s5.references import new_reference, read_reference
 from studio.engine.families.s5.row import S5Row
 from studio.engine.families.s5.teacher_forcing import ATTENDS_TO, S5TeacherForcing
 from studio.engine.nets.cached_decoder import CachedCrossAttention, CachedDecoder
@@ -38,6 +48,7 @@ from studio.engine.nets.cpu.decoder import CpuCrossAttention, CpuDecodeStep
 from studio.engine.nets.frame_decoder import CpuFrameEmbeddingTable, FrameEmbeddingTable
 from studio.engine.nets.kv_cache import KVCache
 from studio.engine.nets.linear import NumberFormat, RowwiseLinear, check_format
+from studio.engine.tokenizers import dmel
 from studio.text import phonemes
 
 CAPACITY_TOKENS = 2048  # decoder slot, in frames
@@ -219,13 +230,40 @@ class PhonemeFamily(DmelFamily[RowT]):
         else:
             runner = S5Runner(net, number_format)
             self.modules = {"word": PrefillModule(runner.prefill), "decode": DecodeModule(runner.decode)}
-        self.silence = net.silence.cpu().numpy()
+        self.net = net
+        self.silence = [*net.silence.cpu().numpy()]
         self.references = [speaker_reference(net, speaker) for speaker in range(net.config.speakers)]
-        self.prompts = [np.concatenate((r.frames, s)) for r, s in zip(self.references, self.silence, strict=True)]
+        pairs = zip(self.references, self.silence, strict=True)
+        self.prompts: list[np.ndarray] = [np.concatenate((r.frames, silence)) for r, silence in pairs]
+        self._adding = threading.Lock()
 
     def start_lookup(self, words: Sequence[str]) -> Future[None] | None:
         """See ``studio.engine.families.base.SupportsLookup``."""
         return phonemes.request_phonemes(words)
+
+    def reference_from(self, samples: np.ndarray, words: Sequence[str]) -> NewReference:
+        """See ``studio.engine.families.base.SupportsReferences``."""
+        frames = dmel.encode(torch.from_numpy(samples))
+        return new_reference(self.net, frames, [spell(one) for one in phonemes.pronounce(words)])
+
+    def add_reference(self, tensors: Mapping[str, np.ndarray]) -> int:
+        """See ``studio.engine.families.base.SupportsReferences``; its silence is the median of the others'."""
+        reference = read_reference(self.net, tensors)
+        silence = np.median(self.net.silence.cpu().numpy(), axis=0).astype(np.uint8)
+        with self._adding:
+            self.silence.append(silence)
+            self.references.append(reference)
+            self.prompts.append(np.concatenate((reference.frames, silence)))
+            return len(self.references) - 1
+
+    def _speaker(self, setup: RowSetup) -> tuple[RowSetup, np.ndarray, SpeakerReference]:
+        """A row's setup, silence and reference. Added speakers have no embedding, and share a number for it."""
+        number = setup.speaker
+        return (
+            replace(setup, speaker=min(number, self.net.config.speakers - 1)),
+            self.silence[number],
+            self.references[number],
+        )
 
 
 class S5Family(PhonemeFamily[S5Row]):
@@ -242,7 +280,7 @@ class S5Family(PhonemeFamily[S5Row]):
         form: Form | None = None,
     ) -> None:
         super().__init__(net, rows, device, number_format, (CAPACITY_TOKENS, CAPACITY_SYMBOLS), form)
-        self.net, c = net, net.config
+        c = net.config
         self._limits = RowLimits(c.context_frames, c.kept_frames, c.longest_word_frames, CAPACITY_TOKENS)
 
     @staticmethod
@@ -256,11 +294,16 @@ class S5Family(PhonemeFamily[S5Row]):
         limits = self._limits
         if forced is not None:
             limits = replace(limits, longest_word_frames=NO_LIMIT, capacity_tokens=NO_LIMIT**2)
-        silence, reference = self.silence[setup.speaker], self.references[setup.speaker]
+        setup, silence, reference = self._speaker(setup)
         return S5Row(setup, limits, silence, reference, phonemes.pronounce)
 
     def _force(self, row: S5Row, recording: TeacherForcingInput) -> Iterator[TeacherForcedSegment]:
         return S5TeacherForcing(self.net, row, recording).segments()
+
+
+def takes_speakers(card: Card) -> bool:
+    """Whether a reference gives the speaker, not an embedding."""
+    return bool(card.config.get("reference_frames"))
 
 
 INFO = FamilyInfo(
@@ -272,4 +315,5 @@ INFO = FamilyInfo(
     compared=tuple({"k": k} for k in range(1, LARGEST_LOOK_AHEAD + 1)),
     supports_teacher_forcing=True,
     fade="hann",
+    takes_speakers=takes_speakers,
 )

@@ -11,7 +11,7 @@ from studio.engine.families.common.rows import RowSetup
 from studio.engine.families.common.runner import Form
 from studio.engine.families.common.teacher_forcing import NO_LIMIT, TeacherForcedSegment, TeacherForcingInput
 from studio.engine.families.s5.model import load_s5_weights
-from studio.engine.families.s5.runner import CAPACITY_SYMBOLS, PhonemeFamily
+from studio.engine.families.s5.runner import CAPACITY_SYMBOLS, PhonemeFamily, takes_speakers
 from studio.engine.families.t5.model import T5, T5Config
 from studio.engine.families.t5.policy import MOST_WORDS, OPTION_SPECS, T5Options, T5Row
 from studio.engine.families.t5.teacher_forcing import ATTENDS_TO, T5TeacherForcing
@@ -32,7 +32,7 @@ class T5Family(PhonemeFamily[T5Row]):
         number_format: NumberFormat = "float32",
         form: Form | None = None,
     ) -> None:
-        self.net, c = net, net.config
+        c = net.config
         before = 1 + c.reference_frames + net.silence.shape[1]
         capacities = (before + MOST_WORDS * c.longest_word_frames, CAPACITY_SYMBOLS + c.reference_frames)
         super().__init__(net, rows, device, number_format, capacities, form)
@@ -45,7 +45,7 @@ class T5Family(PhonemeFamily[T5Row]):
         return T5Family(net.to(device), rows, device, check_format(card.number_format))
 
     def _row(self, setup: RowSetup, forced: TeacherForcingInput | None) -> T5Row:
-        silence, reference = self.silence[setup.speaker], self.references[setup.speaker]
+        setup, silence, reference = self._speaker(setup)
         longest = NO_LIMIT if forced else self.net.config.longest_word_frames
         return T5Row(setup, silence, reference, longest, phonemes.pronounce)
 
@@ -65,4 +65,5 @@ INFO = FamilyInfo(
     T5Family.load,
     NOTES,
     supports_teacher_forcing=True,
+    takes_speakers=takes_speakers,
 )

@@ -1,0 +1,308 @@
+"""Speakers that users add to a voice from a recording, with the consent that was given for it.
+
+A speaker is a folder of two files: ``speaker.json``, and the tensors that the voice's family made of the recording. The
+recording itself is not stored unless that was asked for. Whoever opens voices reads the store again when it changes.
+"""
+
+import json
+import logging
+import re
+import secrets
+import shutil
+import threading
+import time
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, Protocol, cast, runtime_checkable
+
+import numpy as np
+
+from studio.core import durable
+from studio.core.cards import Card
+from studio.core.checks import (
+    PRINTABLE,
+    Rule,
+    check_keys,
+    check_values,
+    escape_unprintable,
+    is_printable,
+    number,
+    to_printable,
+)
+from studio.core.errors import BadOption, BadVoice, NotStored, StudioError
+from studio.core.files import MAX_SETTINGS_BYTES, read_bounded
+
+log = logging.getLogger(__name__)
+
+RECORD, TENSORS, RECORDING = "speaker.json", "reference.safetensors", "recording.wav"
+REFERENCE = "speaker_reference"  # key of a trace's meta: the consent for an added speaker
+MIN_SPEECH_S, MAX_SPEECH_S = 3.0, 10.0
+MAX_SPEAKERS = 64  # of all voices: each is a name in every list of voices
+MAX_NAME_CHARS, MAX_TEXT_CHARS, MAX_CONSENT_CHARS = 40, 500, 200
+MAX_TENSORS_BYTES = 4_000_000
+CONSENT = (
+    "The speaker has agreed that speech in this voice is made from this recording, and that it is marked as synthetic"
+)
+LIMITS = (
+    "Expect a voice that resembles the recording, not one that passes for the speaker. finch was measured with two "
+    "speakers whom it knows by a recording alone: of 20 sentences, a speaker recogniser took 1 for the right one's."
+)
+_DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
+_REMOVED = ".removed"
+_NAME = Rule(
+    lambda value: is_printable(value) and 0 < len(value) <= MAX_NAME_CHARS and not set(value) & set("/\\:,?"),
+    f"a name of up to {MAX_NAME_CHARS} characters without / \\ : , and ?",
+)
+_DIGEST = Rule(lambda value: isinstance(value, str) and len(value) == 64, "a digest")
+_RULES = {
+    "voice": PRINTABLE,
+    "name": _NAME,
+    **dict.fromkeys(("text", "added_at", "consent", "consent_by", "consent_at"), PRINTABLE),
+    "length_s": number(0, 60),
+    **dict.fromkeys(("recording_sha256", "tensors_sha256"), _DIGEST),
+}
+
+
+class NoConsent(StudioError, code="no_consent"):
+    """A recording was given without the speaker's consent."""
+
+
+class BadRecording(StudioError, code="bad_recording"):
+    """A recording is unusable as a speaker's reference: too short, too quiet, clipped, noisy, no speech."""
+
+
+@dataclass(frozen=True)
+class AddedSpeaker:
+    """A speaker of a voice that a user added.
+
+    Attributes:
+        text: what the recording says.
+        length_s: of the speech that is used.
+        added_at, consent_at: UTC, ISO 8601.
+        consent: the sentence that was agreed to; ``consent_by`` names who confirmed it, and how.
+        recording_sha256: of the file that was given.
+        tensors_sha256: of the file that the family made of it.
+    """
+
+    voice: str
+    name: str
+    text: str
+    length_s: float
+    added_at: str
+    consent: str
+    consent_by: str
+    consent_at: str
+    recording_sha256: str
+    tensors_sha256: str
+
+    @property
+    def provenance(self) -> dict[str, str]:
+        """What an utterance's trace tells about its speaker."""
+        return {"consent_at": self.consent_at, "added_at": self.added_at, "recording_sha256": self.recording_sha256}
+
+
+@dataclass(frozen=True)
+class SpeakerRequest:
+    """A speaker to be added.
+
+    Attributes:
+        voice: its name.
+        name: of the new speaker.
+        text: what the recording says; empty for a family that does not need it.
+        samples: float32 [T], cleaned (``studio.measure.references``).
+        has_consent: whether the user states ``CONSENT``.
+        consent_by: who confirms it, and how.
+        recording: the recording as WAV, to be stored; None to store none.
+    """
+
+    voice: str
+    name: str
+    text: str
+    samples: np.ndarray = field(repr=False)
+    rate_hz: int
+    recording_sha256: str
+    has_consent: bool
+    consent_by: str = ""
+    recording: bytes | None = field(default=None, repr=False)
+
+    def check(self) -> None:
+        """See ``check_words``."""
+        self.check_words(self.name, self.text, self.consent_by, has_consent=self.has_consent)
+
+    @staticmethod
+    def check_words(name: str, text: str, consent_by: str, *, has_consent: bool) -> None:
+        """What can be checked without the recording. Raises NoConsent, BadOption."""
+        if not has_consent:
+            raise NoConsent("the speaker's consent is missing", f"confirm it, or use no recording: {CONSENT}")
+        if not _NAME.fits(name):
+            raise BadOption(f"the name {name[:80]!r} is not allowed", f"give {_NAME.expected}")
+        for what, words, most in (
+            ("the text", text, MAX_TEXT_CHARS),
+            ("who confirms the consent", consent_by, MAX_CONSENT_CHARS),
+        ):
+            if not is_printable(words) or len(words) > most:
+                raise BadOption(f"{what} is too long, or has control characters", f"give at most {most} characters")
+
+
+@dataclass(frozen=True)
+class SpeakerVoice:
+    """A voice that takes speakers, and whether that needs the text of the recording."""
+
+    name: str
+    title: str
+    needs_text: bool
+
+
+class Speakers(Protocol):
+    """The added speakers of an engine's voices."""
+
+    def voices(self) -> Sequence[SpeakerVoice]:
+        """Voices that take speakers."""
+        ...
+
+    def listed(self) -> Sequence[AddedSpeaker]:
+        """Those that were added, the oldest first."""
+        ...
+
+    def add(self, wanted: SpeakerRequest) -> AddedSpeaker:
+        """Make, store and offer a speaker.
+
+        Raises:
+            NoConsent, BadOption: see ``SpeakerRequest.check``; the name is taken; there are too many.
+            BadVoice: there is no such voice, or it takes no speakers.
+            BadText: no word of the text can be spoken.
+            BadRecording: it does not say the text.
+            NotStored: the disk refuses.
+        """
+        ...
+
+    def remove(self, voice: str, name: str) -> None:
+        """Remove an added speaker; running utterances go on. Raises BadVoice: there is none; NotStored."""
+        ...
+
+
+@runtime_checkable
+class SupportsSpeakers(Protocol):
+    """An engine to whose voices speakers can be added."""
+
+    def speakers(self) -> Speakers: ...
+
+
+class SpeakerStore:
+    """The added speakers of a folder; every process that reads it sees changes at its next ``read``.
+
+    Args:
+        root: need not exist; None for a store that is always empty.
+    """
+
+    def __init__(self, root: Path | None) -> None:
+        self.root = root
+        self._lock = threading.Lock()
+        self._seen_ns = -1
+        self._speakers: dict[str, AddedSpeaker] = {}
+
+    def read(self) -> dict[str, AddedSpeaker]:
+        """The speakers by the names of their folders, the oldest first. Damaged ones are logged and left out."""
+        if self.root is None:
+            return {}
+        with self._lock:
+            try:
+                changed_ns = self.root.stat().st_mtime_ns  # a speaker appears and disappears in one rename
+            except OSError:
+                changed_ns = 0
+            if changed_ns != self._seen_ns:
+                found = {path.parent.name: _read(path.parent) for path in self.root.glob(f"*/{RECORD}")}
+                whole = {name: one for name, one in found.items() if one is not None and "." not in name}
+                oldest = sorted(whole.items(), key=lambda item: (item[1].added_at, item[0]))
+                self._speakers, self._seen_ns = dict(oldest[:MAX_SPEAKERS]), changed_ns
+            return self._speakers
+
+    def add(self, speaker: AddedSpeaker, tensors: bytes, recording: bytes | None) -> str:
+        """Store a speaker; the name of its folder. Raises BadOption: there are too many; NotStored."""
+        assert self.root is not None, "the engine was opened without a folder of speakers"
+        if len(self.read()) >= MAX_SPEAKERS:
+            raise BadOption(f"there are {MAX_SPEAKERS} added speakers already", "remove one")
+        token = secrets.token_hex(8)
+        part = self.root / f".{token}"
+        with _refusing(f"the speaker {speaker.name}"):
+            durable.make_folder(part)
+            try:
+                files = {TENSORS: tensors, RECORD: (json.dumps(asdict(speaker), indent=1) + "\n").encode()}
+                for name, data in (files | ({} if recording is None else {RECORDING: recording})).items():
+                    durable.replace(part / name, data)
+                part.rename(self.root / token)
+                durable.sync_folder(self.root)
+            finally:
+                shutil.rmtree(part, ignore_errors=True)
+        self._seen_ns = -1
+        return token
+
+    def remove(self, voice: str, name: str) -> None:
+        """Remove a speaker with its recording. Raises BadVoice, NotStored."""
+        token = next((t for t, one in self.read().items() if (one.voice, one.name) == (voice, name)), None)
+        if token is None or self.root is None:
+            raise BadVoice(f"{voice[:80]!r} has no added speaker {name[:80]!r}", "the list shows those that there are")
+        gone = self.root / f".{token}{_REMOVED}"
+        with _refusing(f"the removal of {name}"), suppress(FileNotFoundError):  # another one removed it
+            (self.root / token).rename(gone)
+            durable.sync_folder(self.root)
+            shutil.rmtree(gone)
+        self._seen_ns = -1
+
+    def tensors(self, token: str) -> Path:
+        """The file of a speaker's tensors."""
+        assert self.root is not None, "a store without a folder has no speakers"
+        return self.root / token / TENSORS
+
+    def extended(self, card: Card) -> Card:
+        """A card with the names of the voice's added speakers after its own."""
+        names = [one.name for one in self.read().values() if one.voice == card.name and one.name not in card.speakers]
+        return replace(card, speakers=(*card.speakers, *dict.fromkeys(names))) if names else card
+
+
+def sound_comment(meta: Mapping[str, Any]) -> str:
+    """What a sound file says about itself, by a trace's meta: synthetic speech, of which voice, and of whom.
+
+    Empty for a recording, also one that was run through a voice. The texts come from traces of anybody.
+    """
+    if meta.get("source") in ("recording", "forced") or not meta.get("voice"):
+        return ""
+    voice = ":".join(to_printable(meta[name], 80) for name in ("voice", "speaker") if meta.get(name))
+    date = consent_date(meta)
+    cloned = f" The speaker was cloned from a recording with consent given on {date}." if date else ""
+    return f"Synthetic speech: voice {voice}, Streaming-TTS Studio.{cloned}"
+
+
+def consent_date(meta: Mapping[str, Any]) -> str:
+    """The date of the consent for a trace's added speaker; empty for other speakers."""
+    reference = meta.get(REFERENCE)
+    date = cast("Mapping[str, Any]", reference).get("consent_at") if isinstance(reference, Mapping) else None
+    return date[:10] if isinstance(date, str) and _DATE.match(date) else ""
+
+
+def now_utc() -> str:
+    """The time as ``AddedSpeaker`` has it."""
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+
+
+def _read(folder: Path) -> AddedSpeaker | None:
+    """The record of a speaker; None where it is damaged."""
+    try:
+        data: Any = json.loads(read_bounded(folder / RECORD, MAX_SETTINGS_BYTES))
+        check_keys(AddedSpeaker, data, "the record", BadVoice)
+        check_values(data, _RULES, "{} of the record is", BadVoice)
+        return AddedSpeaker(**data)
+    except (OSError, ValueError, RecursionError, BadVoice) as error:
+        log.warning("left out: the speaker in %s: %s", folder, escape_unprintable(str(error)))
+        return None
+
+
+@contextmanager
+def _refusing(what: str) -> Generator[None]:
+    """Raise NotStored where the disk refuses."""
+    try:
+        yield
+    except OSError as error:
+        raise NotStored(f"{what} cannot be stored: {error.strerror}", "make room on the disk") from error

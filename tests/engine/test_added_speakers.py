@@ -1,0 +1,220 @@
+"""Speakers added to finch from a recording: consent, what the recording must say, disk, other processes, removal."""
+
+import json
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from studio.core.clips import to_float, wav_bytes
+from studio.core.errors import BadOption, BadText, BadVoice
+from studio.core.folders import VOICES
+from studio.core.ports import SpeakRequest
+from studio.core.sound_files import read_mono
+from studio.core.speakers import (
+    MAX_SPEAKERS,
+    REFERENCE,
+    TENSORS,
+    BadRecording,
+    NoConsent,
+    SpeakerRequest,
+    SpeakerStore,
+    SupportsSpeakers,
+    sound_comment,
+)
+from studio.core.speaking import speak_once
+from studio.core.traces.trace import Trace, open_trace
+from studio.core.traces.trace_writer import save_trace
+from studio.engine.engine import LocalEngine, open_engine
+from studio.engine.tokenizers import dmel
+from studio.measure.references import clean
+from studio.text.normalise import best
+
+TEXT = "The rain has stopped, and the birds are singing in the old garden again this morning."
+OTHER = "Please call me when the train arrives at the station near the big blue house tomorrow."
+
+
+def engine_over(folder: Path) -> LocalEngine:
+    return open_engine(VOICES, best(), "cpu", ["finch"], slots=1, speakers=folder)
+
+
+@pytest.fixture(scope="module")
+def spoken() -> Trace:
+    """The recording: four seconds of finch's ada."""
+    with closing(open_engine(VOICES, best(), "cpu", ["finch"], slots=1)) as engine:
+        return speak_once(engine, SpeakRequest("finch:ada"), TEXT)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "speakers"
+
+
+@pytest.fixture
+def engine(folder: Path) -> Iterator[LocalEngine]:
+    with closing(engine_over(folder)) as engine:
+        yield engine
+
+
+@pytest.fixture
+def wanted(spoken: Trace) -> SpeakerRequest:
+    made = clean(spoken.pcm, spoken.rate_hz, "0" * 64)
+    return SpeakerRequest("finch", "eve", TEXT, made.samples, made.rate_hz, made.sha256, has_consent=True)
+
+
+def test_speaker_is_offered_at_once_and_says_whose_it_is(
+    engine: LocalEngine, folder: Path, wanted: SpeakerRequest, tmp_path: Path
+) -> None:
+    assert isinstance(engine, SupportsSpeakers)
+    assert [one.name for one in engine.speakers().voices()] == ["finch"]
+    before = speak_once(engine, SpeakRequest("finch:miles"), "Good morning.")
+    added = engine.speakers().add(replace(wanted, consent_by="Eve, by letter"))
+    assert 1.4 <= added.length_s <= 3.0 and added.consent_by == "Eve, by letter"
+    assert engine.cards()[0].speakers[-1] == "eve" and engine.cards()[0].speakers_default_first[0] == "miles"
+    trace = speak_once(engine, SpeakRequest("finch:eve"), "Good morning.")
+    assert len(trace.pcm) > 12_000 and not np.array_equal(trace.pcm, before.pcm)
+    assert trace.meta[REFERENCE]["consent_at"] == added.consent_at
+    assert REFERENCE not in before.meta
+    assert np.array_equal(speak_once(engine, SpeakRequest("finch:miles"), "Good morning.").pcm, before.pcm)
+    comment = f"Synthetic speech: voice finch:eve, Streaming-TTS Studio. The speaker was cloned from a recording with \
+consent given on {added.consent_at[:10]}."
+    assert sound_comment(trace.meta) == comment
+    save_trace(trace, tmp_path / "eve.trace")
+    stored = open_trace(tmp_path / "eve.trace")
+    assert np.array_equal(stored.pcm, trace.pcm) and sound_comment(stored.meta) == comment
+    assert sorted(path.name for path in folder.glob("*/*")) == [TENSORS, "speaker.json"], "no recording is stored"
+
+
+def test_another_process_sees_it_and_a_removal(engine: LocalEngine, folder: Path, wanted: SpeakerRequest) -> None:
+    with closing(engine_over(folder)) as other:
+        first = speak_once(other, SpeakRequest("finch:miles"), "Good morning.")
+        engine.speakers().add(wanted)
+        mine = speak_once(engine, SpeakRequest("finch:eve"), "Good morning.")
+        assert np.array_equal(speak_once(other, SpeakRequest("finch:eve"), "Good morning.").pcm, mine.pcm)
+        other.speakers().remove("finch", "eve")
+        with pytest.raises(BadVoice, match="no speaker 'eve'"):
+            engine.open(SpeakRequest("finch:eve"))
+        assert "eve" not in engine.cards()[0].speakers and not [*folder.iterdir()]
+        engine.speakers().add(replace(wanted, recording=b"RIFF"))  # the same name again
+        assert np.array_equal(speak_once(other, SpeakRequest("finch:eve"), "Good morning.").pcm, mine.pcm)
+        assert [path.read_bytes() for path in folder.glob("*/recording.wav")] == [b"RIFF"]
+        assert np.array_equal(speak_once(other, SpeakRequest("finch:miles"), "Good morning.").pcm, first.pcm)
+
+
+def test_attention_of_its_traces_is_recomputed(engine: LocalEngine, wanted: SpeakerRequest) -> None:
+    engine.speakers().add(wanted)
+    trace = speak_once(engine, SpeakRequest("finch:eve"), "Good morning to you.")
+    assert engine.compute_attention(trace).difference(trace.p_eos) < 1e-3
+
+
+def test_consent_is_required_before_anything_else(engine: LocalEngine, folder: Path, wanted: SpeakerRequest) -> None:
+    with pytest.raises(NoConsent, match="consent is missing"):
+        engine.speakers().add(replace(wanted, has_consent=False, voice="nobody"))
+    assert not folder.exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "match"),
+    [
+        ({"voice": "wren"}, BadVoice, "'wren' is no voice that takes speakers"),
+        ({"name": "miles"}, BadOption, "has a speaker 'miles' already"),
+        ({"name": "a:b"}, BadOption, "is not allowed"),
+        ({"name": ""}, BadOption, "is not allowed"),
+        ({"name": "x" * 41}, BadOption, "is not allowed"),
+        ({"consent_by": "x" * 201}, BadOption, "who confirms the consent is too long"),
+        ({"text": "\x00"}, BadOption, "the text is too long, or has control"),
+        ({"text": " "}, BadText, "what the recording says is not known"),
+        ({"text": OTHER}, BadRecording, "does not say this text"),
+        ({"text": TEXT * 5}, BadRecording, "too many for"),
+    ],
+)
+def test_request_that_does_not_fit(
+    engine: LocalEngine, folder: Path, wanted: SpeakerRequest, change: dict[str, str], error: type, match: str
+) -> None:
+    with pytest.raises(error, match=match):
+        engine.speakers().add(replace(wanted, **change))
+    assert not [*folder.glob("*")]
+
+
+def test_noise_is_not_what_the_text_says(engine: LocalEngine, wanted: SpeakerRequest) -> None:
+    noise = np.random.default_rng(0).normal(0.0, 0.1, len(wanted.samples)).astype(np.float32)
+    with pytest.raises(BadRecording, match="does not say this text"):
+        engine.speakers().add(replace(wanted, samples=noise))
+
+
+@pytest.mark.parametrize("rate_hz", [16_000, 44_100, 48_000])
+def test_usual_rates_are_resampled(engine: LocalEngine, spoken: Trace, wanted: SpeakerRequest, rate_hz: int) -> None:
+    samples = dmel.resample(torch.from_numpy(to_float(spoken.pcm)), spoken.rate_hz, rate_hz).numpy()
+    added = engine.speakers().add(replace(wanted, samples=samples, rate_hz=rate_hz))
+    assert 1.4 <= added.length_s <= 3.0
+
+
+@pytest.mark.parametrize("damage", ["tensors", "record", "other"])
+def test_damaged_files_leave_the_voice_its_other_speakers(
+    engine: LocalEngine, folder: Path, wanted: SpeakerRequest, damage: str
+) -> None:
+    engine.speakers().add(wanted)
+    (stored,) = folder.iterdir()
+    if damage == "tensors":
+        (stored / TENSORS).write_bytes(b"{}")
+    elif damage == "record":
+        (stored / "speaker.json").write_text("[")
+    else:
+        record = json.loads((stored / "speaker.json").read_text())
+        (stored / "speaker.json").write_text(json.dumps(record | {"length_s": "long"}))
+    with closing(engine_over(folder)) as other:
+        match = "are damaged" if damage == "tensors" else "no speaker 'eve'"
+        with pytest.raises(BadVoice, match=match):
+            other.open(SpeakRequest("finch:eve"))
+        assert len(speak_once(other, SpeakRequest("finch:miles"), "Good morning.").pcm) > 12_000
+        if damage == "tensors":
+            other.speakers().remove("finch", "eve")
+            assert not [*folder.iterdir()]
+
+
+def test_telephone_line_is_refused(engine: LocalEngine, spoken: Trace, wanted: SpeakerRequest) -> None:
+    """It lacks what is above 4 kHz."""
+    sound = dmel.resample(torch.from_numpy(to_float(spoken.pcm)), spoken.rate_hz, 8_000).numpy()
+    with pytest.raises(BadRecording, match="of a telephone line"):
+        engine.speakers().add(replace(wanted, samples=sound, rate_hz=8_000))
+
+
+def test_there_are_so_many_at_most(folder: Path, engine: LocalEngine, wanted: SpeakerRequest) -> None:
+    added = engine.speakers().add(wanted)
+    store = SpeakerStore(folder)
+    for number in range(1, MAX_SPEAKERS):
+        store.add(replace(added, name=f"eve{number}"), b"", None)
+    with pytest.raises(BadOption, match=f"there are {MAX_SPEAKERS} added speakers"):
+        engine.speakers().add(replace(wanted, name="one more"))
+
+
+def test_comment_is_in_the_file_and_the_samples_are_as_before(tmp_path: Path) -> None:
+    pcm = np.arange(100, dtype=np.int16)
+    path = tmp_path / "one.wav"
+    for comment in ("", "odd", "even", "Sprecherin Zoë"):
+        path.write_bytes(wav_bytes(pcm, 24_000, comment))
+        data = path.read_bytes()
+        assert int.from_bytes(data[4:8], "little") == len(data) - 8 and comment.encode() in data
+        assert np.array_equal(read_mono(path)[0], pcm)
+
+
+@pytest.mark.parametrize(
+    ("meta", "expected"),
+    [
+        ({}, ""),
+        ({"source": "recording", "voice": "finch"}, ""),
+        ({"source": "forced", "voice": "finch"}, ""),
+        ({"voice": "wren"}, "Synthetic speech: voice wren, Streaming-TTS Studio."),
+        (
+            {"voice": "a\x1b", REFERENCE: {"consent_at": "yesterday"}},
+            "Synthetic speech: voice a, Streaming-TTS Studio.",
+        ),
+        ({"voice": "wren", REFERENCE: [1]}, "Synthetic speech: voice wren, Streaming-TTS Studio."),
+    ],
+)
+def test_comment_of_a_trace(meta: dict[str, object], expected: str) -> None:
+    assert sound_comment(meta) == expected
