@@ -15,6 +15,7 @@ class ManagedFake(ManagedEngine):
     compute_attention: Any = None
     teacher_force: Any = None
     stuck: Any = None
+    speakers: Any = None
 
     def __init__(self) -> None:
         super().__init__(FakeEngine(), {})

@@ -42,6 +42,7 @@ MIN_SPEECH_S, MAX_SPEECH_S = 3.0, 10.0
 MAX_SPEAKERS = 64  # of all voices: each is a name in every list of voices
 MAX_NAME_CHARS, MAX_TEXT_CHARS, MAX_CONSENT_CHARS = 40, 500, 200
 MAX_TENSORS_BYTES = 4_000_000
+SENTENCE = "The rain has stopped, and the birds are singing in the old garden again this morning."  # to be read aloud
 CONSENT = (
     "The speaker has agreed that speech in this voice is made from this recording, and that it is marked as synthetic"
 )

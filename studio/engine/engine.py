@@ -82,7 +82,6 @@ class LocalEngine:
         self._admission, self._limits = Admission(slots, limits, clock, self._begin), limits
         self._pending: deque[_PendingOpen] = deque()
         self._cold: deque[Voice] = deque()  # voices to warm up
-        self._added_speakers = AddedSpeakers(self._voices, normalise)
         self._recomputer = Recomputer(self._voices, device, threads, normalise)
         self._lock = threading.Lock()  # of the pending opens and the two flags; not held during computation
         self._wakeup = threading.Event()  # set when something arrived since the last step began
@@ -161,7 +160,7 @@ class LocalEngine:
 
     def speakers(self) -> AddedSpeakers:
         """See ``studio.core.speakers.SupportsSpeakers``."""
-        return self._added_speakers
+        return self._recomputer.speakers()
 
     def free_slots(self) -> int:
         """How many more utterances can begin now."""

@@ -17,6 +17,7 @@ from studio.core.traces.teacher_forcing import TeacherForcingRequest, TeacherFor
 from studio.core.traces.trace import Trace
 from studio.engine.families.base import family_info
 from studio.engine.nets.cpu.threads import THREADS
+from studio.engine.speakers import AddedSpeakers
 from studio.engine.teacher_forcing import attention_of_trace, trace_of_recording
 from studio.engine.vocoders.module import revocode_by_segment
 from studio.engine.vocoders.overlapped import FADES
@@ -33,6 +34,11 @@ class Recomputer:
     def __init__(self, voices: VoiceStore, device: torch.device, threads: int, normalise: Normaliser) -> None:
         self._voices, self._device, self._threads, self._normalise = voices, device, threads, normalise
         self._running = threading.Lock()
+        self._speakers = AddedSpeakers(voices, normalise)
+
+    def speakers(self) -> AddedSpeakers:
+        """See ``studio.core.speakers.SupportsSpeakers``; the engine's process sees what is added here."""
+        return self._speakers
 
     def __reduce__(self) -> tuple[Any, ...]:
         voices = {name: self._voices.voices[name] for name in self._voices.cards}

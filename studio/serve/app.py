@@ -29,6 +29,7 @@ from studio.serve.auth import is_owner
 from studio.serve.lexicon import LEXICON_FILES, add_lexicon
 from studio.serve.library.access import LibraryAccess
 from studio.serve.library.routes import LIBRARY_FILES, add_comparison, add_library
+from studio.serve.library.speakers import SPEAKER_FILES, add_speakers
 from studio.serve.library.voices import add_voices
 from studio.serve.live import protocol as wire
 from studio.serve.live.chat import Chat
@@ -114,6 +115,7 @@ def create_app(engine: Engine, settings: ServeSettings, listening: ListeningTest
         access = LibraryAccess(listening.clips.root.parent / "library", auth, views)
         add_library(app, access, trace_store, recomputation)
         add_voices(app, auth, engine)
+        add_speakers(app, auth, recomputation)
         add_lexicon(app, auth, listening.clips.root.parent / FILE)
     add_comparison(app, trace_store, views, access)
     return app
@@ -128,7 +130,7 @@ def guarded_app(settings: ServeSettings, owner: Callable[[Request], Awaitable[bo
     app = FastAPI(
         title="Streaming-TTS Studio", version=studio.__version__, docs_url=None, redoc_url=None, openapi_url=None
     )
-    files = FILES | FORCE_FILES | UPLOADS | LIBRARY_FILES | LEXICON_FILES
+    files = FILES | FORCE_FILES | UPLOADS | LIBRARY_FILES | SPEAKER_FILES | LEXICON_FILES
     app.add_middleware(ErrorPagesMiddleware)
     app.add_middleware(BodyLimitMiddleware, files=files, is_owner=owner)
     if settings.key:

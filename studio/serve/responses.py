@@ -33,6 +33,7 @@ from studio.core.errors import (
     unreadable,
 )
 from studio.core.folders import without_folders
+from studio.core.speakers import BadRecording, NoConsent
 from studio.core.traces.teacher_forcing import NotSupported
 from studio.hub.client import HubBusy
 from studio.mos.kinds.base import BadAnswer
@@ -58,6 +59,8 @@ STATUS: Mapping[type[StudioError], int] = {
     NotThisStage: 409,
     BadAnswer: 422,
     BadMessage: 422,
+    BadRecording: 422,
+    NoConsent: 422,
     BadOption: 422,
     BadText: 422,
     TooMany: 429,

@@ -62,6 +62,7 @@ def open_voices(
     settings: Path | None = None,
     limits: EngineLimits | None = None,
     slots: int | None = None,
+    speakers: Path | None = None,
     hides_failures: bool = False,
     manages_systems: bool = False,
     **how: Any,
@@ -71,6 +72,7 @@ def open_voices(
     Args:
         voice_names: one system alone opens without any voice; None for all.
         settings: a file that may declare more systems.
+        speakers: folder of added speakers; that of the default data folder if None.
         manages_systems: systems can be added and removed (``studio.core.systems.SupportsSystems``).
         hides_failures: write why a system failed to the log only.
     """
@@ -91,12 +93,8 @@ def open_voices(
         from studio.engine.engine import open_engine
 
         options = {"slots": slots, "limits": limits}
-        more = (
-            {"speakers": speakers_folder()}
-            | how
-            | {name: value for name, value in options.items() if value is not None}
-        )
-        local = open_engine(voices, normalise, device, own or None, **more)
+        more = how | {name: value for name, value in options.items() if value is not None}
+        local = open_engine(voices, normalise, device, own or None, speakers=speakers or speakers_folder(), **more)
         if not remote and not manages_systems:
             return local
         try:

@@ -75,6 +75,7 @@ _SCRIPTS = (
     "live/worker/worker.js",
     "rate/live.worker.js",
     "sound/player.worklet.js",
+    "sound/recorder.worklet.js",
     "page/boot.js",
     SERVICE_WORKER,
 )

@@ -129,13 +129,13 @@ def browser_path(*names: str) -> str:
 
 @pytest.fixture(scope="session")
 def launch(playwright: Any) -> Iterator[Callable[..., Any]]:
-    """Starts Chromium; ``any_time`` allows sound without a gesture."""
+    """Starts Chromium; ``any_time`` allows sound without a gesture, ``more`` are further flags."""
     chromium = browser_path(*BROWSERS)
     browsers: list[Any] = []
 
-    def start(*, any_time: bool) -> Any:
+    def start(*more: str, any_time: bool) -> Any:
         flags = [*FLAGS, ANY_TIME] if any_time else [*FLAGS, "--autoplay-policy=document-user-activation-required"]
-        browsers.append(_patient(playwright.chromium.launch(executable_path=chromium, args=flags)))
+        browsers.append(_patient(playwright.chromium.launch(executable_path=chromium, args=[*flags, *more])))
         return browsers[-1]
 
     yield start

@@ -23,6 +23,7 @@ def main() -> None:
     parser.add_argument("--empty", action="store_true", help="no campaigns")
     parser.add_argument("--key", default="", help="of the studio")
     parser.add_argument("--root-path", default="", help="prefix that a proxy on loopback strips")
+    parser.add_argument("--voice", default="", help="a shipped voice, which speaks in the place of the fake engine")
     args = parser.parse_args()
     sys.path.insert(0, str(TESTS))
     from dataclasses import replace
@@ -56,6 +57,13 @@ def main() -> None:
     )
     os.environ["STUDIO_SYSTEMS"] = str(folder / "systems.toml")
     engine = ManagedFake()
+    if args.voice:
+        from studio.core.folders import VOICES
+        from studio.systems.combined import open_voices
+        from studio.text.normalise import best
+
+        speakers = folder / "speakers"
+        engine = open_voices(VOICES, best(), "cpu", [args.voice], speakers=speakers, manages_systems=True)
     app = create_app(engine, settings, listening=world.listening)
     if not args.empty:
         facts = {"links": world.listening.links("kestrel"), "untouched": world.listening.links("untouched")["rater"]}

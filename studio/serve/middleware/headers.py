@@ -31,12 +31,8 @@ class SecurityHeadersMiddleware:
             (b"x-content-type-options", b"nosniff"),
             (b"referrer-policy", b"same-origin"),
             (b"cross-origin-opener-policy", b"same-origin"),
-            # A question to the language model may be spoken.
-            (
-                b"permissions-policy",
-                f"camera=(), microphone=({'self' * bool(settings.llm_url)}), geolocation=()".encode(),
-            ),
         ]
+        self._is_chat = bool(settings.llm_url)
         if not origins:  # X-Frame-Options takes no list; with allowed origins, frame-ancestors alone decides
             self._headers.append((b"x-frame-options", b"DENY"))
 
@@ -45,9 +41,14 @@ class SecurityHeadersMiddleware:
             await self._app(scope, receive, send)
             return
 
+        # A question to the language model may be spoken, and the owner records a speaker on the Library page.
+        records = self._is_chat or scope["path"].endswith("/library")
+        permissions = f"camera=(), microphone=({'self' * records}), geolocation=()".encode()
+
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                message = {**message, "headers": self._add_to(message.get("headers", ()))}
+                headers = [(b"permissions-policy", permissions), *self._add_to(message.get("headers", ()))]
+                message = {**message, "headers": headers}
             await send(message)
 
         await self._app(scope, receive, send_with_headers)

@@ -141,6 +141,9 @@ WITH_TOKEN = {
     ("POST", "/library/voices/stop"),
     ("POST", "/library/voices/verify"),
     ("POST", "/library/voices/remove"),
+    ("GET", "/library/speakers"),
+    ("POST", "/library/speakers/add"),
+    ("POST", "/library/speakers/remove"),
     ("GET", "/annotation/assignment"),  # an annotator's link
     ("GET", "/annotation/view/{number:small}"),
     ("GET", "/annotation/prosody/{number:small}"),

@@ -9,6 +9,7 @@ import { EntryView } from "./entry.js";
 import { HubVoices } from "./hub_voices.js";
 import { Search } from "./search.js";
 import { Sounds } from "./sounds.js";
+import { Speakers } from "./speakers.js";
 import { Systems } from "./systems.js";
 import { UploadForm } from "./upload_form.js";
 
@@ -21,8 +22,9 @@ const waysToAdd = () => [
 ];
 
 class Library {
-  constructor(root, server) {
+  constructor(root, server, base) {
     this.root = root;
+    this.base = base;
     this.server = server;
     this.calls = new Calls(server, "library/");
     this.systemCalls = new Calls(server, "systems");
@@ -42,6 +44,7 @@ class Library {
     this.assignments = new Assignments(this.calls, () => this.chosen(), confirm);
     this.systems = new Systems(this.systemCalls, confirm);
     this.voices = new HubVoices(this.server, confirm);
+    this.speakers = new Speakers(this.server, this.base, confirm);
     this.count = h("p", { class: "muted count", role: "status" });
     this.list = h("ul", { class: "entries", "aria-label": "Library entries" });
     this.against = h("div", { class: "against", hidden: true });
@@ -62,6 +65,7 @@ class Library {
       this.more,
       h("p", { class: "muted" }, h("a", { href: "lexicon", text: "Lexicon" }), ": how words are read."),
       this.systems.element,
+      this.speakers.element,
       this.voices.element,
     );
     this.page.replaceChildren(this.heading, this.content, this.dialog);
@@ -292,10 +296,10 @@ class Library {
   }
 }
 
-export function start(element, { server }) {
+export function start(element, { server, base }) {
   const root = element.querySelector(".library");
   if (root.isStarted) return;
   root.isStarted = true;
-  const library = new Library(root, server);
+  const library = new Library(root, server, base);
   library.begin();
 }
