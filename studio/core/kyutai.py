@@ -54,12 +54,12 @@ class KyutaiSettings:
             raise BadVoice(f"second_stream_ahead is {_shown(look_ahead)}, no number up to {_LONGEST_LOOK_AHEAD}", _DO)
         if values.get("demux_second_stream", False) != bool(look_ahead):
             raise BadVoice("second_stream_ahead and demux_second_stream contradict each other", _DO)
-        is_prefixed = values.get("conditioners") == {}
-        strengths = _STRENGTHS if is_prefixed else _learnt_strengths(values)
+        prefixed = is_prefixed(values)
+        strengths = _STRENGTHS if prefixed else _learnt_strengths(values)
         frames_per_s = TIME_BASE.rate_hz / TIME_BASE.frame_samples
-        named = [] if is_prefixed else re.split("[_.]", str(values.get("tokenizer_name", "")))
+        named = [] if prefixed else re.split("[_.]", str(values.get("tokenizer_name", "")))
         languages = tuple(one for one in LANGUAGES if one in named) or (DEFAULT,)
-        return KyutaiSettings(int(delay_s * frames_per_s), look_ahead, strengths, is_prefixed, languages)
+        return KyutaiSettings(int(delay_s * frames_per_s), look_ahead, strengths, prefixed, languages)
 
     @property
     def slots_per_row(self) -> int:
@@ -101,6 +101,11 @@ class KyutaiSettings:
 
 
 PUBLISHED = KyutaiSettings(16, 2, _STRENGTHS, languages=("en", "fr"))  # those of kyutai/tts-1.6b-en_fr
+
+
+def is_prefixed(values: Mapping[str, Any]) -> bool:
+    """Whether a model of this ``config.json`` continues a recording of its speaker."""
+    return values.get("conditioners") == {}
 
 
 def _learnt_strengths(values: Mapping[str, Any]) -> tuple[float, ...]:

@@ -17,8 +17,9 @@ from tinyvoice import PREFIXED
 from torch import Tensor
 
 from studio.core import events as ev
-from studio.core.errors import BadOption, BadVoice
+from studio.core.errors import BadVoice
 from studio.core.kyutai import TIME_BASE, KyutaiSettings
+from studio.core.speakers import BadRecording
 from studio.engine.families.kyutai.config import KyutaiConfig
 from studio.engine.families.kyutai.model import KyutaiLM, load_kyutai_lm
 from studio.engine.families.kyutai.passages import KyutaiNet, KyutaiSlots
@@ -291,29 +292,27 @@ def test_a_recording_becomes_a_speaker_of_a_loaded_voice(tmp_path: Path) -> None
         voice = engine.voice("tiny")
         family = voice.family
         assert isinstance(family, KyutaiFamily)
-        prefix = family.prefix_of(recording(3.0))
+        prefix = family.reference_from(recording(3.0), ()).tensors["codes"]
         assert prefix.shape == (36, 4) and prefix.dtype == np.int64, "two of 38 frames are cut"
         codec = load_mimi(tmp_path / "tiny" / "mimi.safetensors", MimiConfig.read(voice.card.vocoders["mimi"]))
         assert np.array_equal(prefix, encode_prefix(codec, recording(3.0), 4)), "as before the voice's codec was set up"
-        number = family.add_prefix(prefix)
+        number = family.add_reference({"codes": prefix})
         assert number == 2 and np.array_equal(family.prompt(number), prefix)
         added = frames_of(voice, number)
         assert np.array_equal(added, frames_of(voice, number)) and len(added)
         other = frames_of(voice, 0)
         assert len(other) != len(added) or not np.array_equal(other, added)
-        assert np.array_equal(frames_of(voice, family.add_prefix(family.prompt(0))), other), "as from its file"
-        with pytest.raises(BadOption, match=r"lasts 0\.5 s; give 1\.1 to 20 s of one speaker"):
-            family.prefix_of(recording(0.5))
+        assert np.array_equal(frames_of(voice, family.add_reference({"codes": family.prompt(0)})), other), (
+            "as from its file"
+        )
+        with pytest.raises(BadRecording, match=r"lasts 0\.5 s; give 1\.1 to 20 s of one speaker"):
+            family.reference_from(recording(0.5), ())
         for wrong in (prefix[:3], prefix[:, :3], prefix + 16, prefix[None], np.tile(prefix, (7, 1))):
             with pytest.raises(BadVoice, match=r"the recording (has frames of shape|holds codes)"):
-                family.add_prefix(wrong)
+                family.add_reference({"codes": wrong})
 
 
 def test_a_recording_is_no_speaker_of_a_model_that_attends_to_its_speaker(tmp_path: Path) -> None:
-    with closing(tiny_engine(tmp_path, 2, family="kyutai")) as engine:
-        family = engine.voice("tiny").family
-        assert isinstance(family, KyutaiFamily)
-        with pytest.raises(BadOption, match="cannot be a speaker of this voice"):
-            family.prefix_of(recording(3.0))
-        with pytest.raises(BadVoice, match="cannot be a speaker of this voice"):
-            family.add_prefix(np.zeros((20, 4), np.int64))
+    for family, takes in (("kyutai", False), (PREFIXED, True)):
+        with closing(tiny_engine(tmp_path / family, 2, family=family)) as engine:
+            assert [one.name for one in engine.speakers().voices()] == (["tiny"] if takes else [])

@@ -15,8 +15,9 @@ from torch import Tensor
 
 from studio.core.cards import Card
 from studio.core.errors import BadFile, BadOption, BadVoice
-from studio.core.kyutai import MODEL, PUBLISHED, RECORDING, SPEAKER, TEXT, TIME_BASE, KyutaiSettings
-from studio.engine.families.base import FamilyInfo, Module, Row
+from studio.core.kyutai import MODEL, PUBLISHED, RECORDING, SPEAKER, TEXT, TIME_BASE, KyutaiSettings, is_prefixed
+from studio.core.speakers import BadRecording
+from studio.engine.families.base import FamilyInfo, Module, NewReference, Row
 from studio.engine.families.common.rows import RowSetup
 from studio.engine.families.common.runner import MAX_DECODE_ROWS
 from studio.engine.families.kyutai.config import KyutaiConfig
@@ -34,6 +35,7 @@ from studio.engine.nets.sampling import sample_tokens
 from studio.engine.tokenizers.formats import acoustic_tokenizer
 
 _TOP_TEXT, _TOP_CODES = 25, 250  # most likely tokens that are drawn from, as in Kyutai's code
+_CODES = "codes"  # of an added speaker
 _NEVER = 1 << 40  # steps
 
 
@@ -229,28 +231,23 @@ class KyutaiFamily:
         self._encode = encode
         for speaker, path in self._recordings.items():
             try:
-                self._prefixes[speaker] = self.prefix_of(read_recording(path))
+                self._prefixes[speaker] = encode(read_recording(path))
             except (BadFile, BadOption) as error:
                 raise BadVoice(f"{path.name} cannot be a speaker: {error.what}", error.do) from error
 
-    def prefix_of(self, recording: np.ndarray) -> np.ndarray:
-        """A recording, float32 [T] at 24 kHz, as a speaker of a prefixed model; callable from any thread.
+    def reference_from(self, samples: np.ndarray, words: Sequence[str]) -> NewReference:
+        """Codes of a recording; see ``studio.engine.families.base.SupportsReferences``. Raises BadRecording."""
+        assert self._encode is not None, "takes_speakers says so"
+        try:
+            return NewReference({_CODES: self._encode(samples)}, len(samples) / TIME_BASE.rate_hz)
+        except BadOption as error:
+            raise BadRecording(error.what, error.do) from error
 
-        Returns:
-            Codes int64 [frames, dep_q], for ``add_prefix``.
-
-        Raises:
-            BadOption: it is too short or too long, silent or damaged, or the model's speakers are no recordings.
-        """
-        if not self._settings.is_prefixed or self._encode is None:
-            raise BadOption("a recording cannot be a speaker of this voice", "choose a voice that continues recordings")
-        return self._encode(recording)
-
-    def add_prefix(self, prefix: np.ndarray) -> int:
-        """Add a speaker; returns its number, which stays valid. Callable from any thread. Raises BadVoice."""
-        if not self._settings.is_prefixed:
-            raise BadVoice("a recording cannot be a speaker of this voice", "choose a voice that continues recordings")
-        checked = check_prefix(prefix, self.net.config.dep_q, self.net.config.card)
+    def add_reference(self, tensors: Mapping[str, np.ndarray]) -> int:
+        """See ``studio.engine.families.base.SupportsReferences``."""
+        if _CODES not in tensors:
+            raise BadVoice("an added speaker has no codes", "remove the speaker, and add it again")
+        checked = check_prefix(tensors[_CODES], self.net.config.dep_q, self.net.config.card)
         with self._adding:
             self._prefixes.append(checked)
             return len(self._prefixes) - 1
@@ -289,6 +286,11 @@ def load(card: Card, folder: Path, device: torch.device, rows: int) -> KyutaiFam
     return KyutaiFamily(net, settings, text, speakers, prefixes, recordings, rows)
 
 
+def takes_speakers(card: Card) -> bool:
+    """Whether speakers are recordings."""
+    return is_prefixed(card.config)
+
+
 _AGAIN = "pull the voice again"
 INFO = FamilyInfo(
     "kyutai",
@@ -298,4 +300,6 @@ INFO = FamilyInfo(
     load,
     "Sound follows the text by 1.28 s, so a word's sound needs the words that come meanwhile; while one is missing, "
     "everything waits. After a flush it starts afresh. Text that was sent is not revised.",
+    takes_speakers=takes_speakers,
+    needs_transcript=False,
 )

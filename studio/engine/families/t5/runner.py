@@ -32,7 +32,7 @@ class T5Family(PhonemeFamily[T5Row]):
         number_format: NumberFormat = "float32",
         form: Form | None = None,
     ) -> None:
-        c = net.config
+        self._t5, c = net, net.config
         before = 1 + c.reference_frames + net.silence.shape[1]
         capacities = (before + MOST_WORDS * c.longest_word_frames, CAPACITY_SYMBOLS + c.reference_frames)
         super().__init__(net, rows, device, number_format, capacities, form)
@@ -50,7 +50,7 @@ class T5Family(PhonemeFamily[T5Row]):
         return T5Row(setup, silence, reference, longest, phonemes.pronounce)
 
     def _force(self, row: T5Row, recording: TeacherForcingInput) -> Iterator[TeacherForcedSegment]:
-        return T5TeacherForcing(self.net, row, recording).segments()
+        return T5TeacherForcing(self._t5, row, recording).segments()
 
 
 NOTES = (
