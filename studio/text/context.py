@@ -249,7 +249,10 @@ _CONTEXTS: tuple[tuple[str, ContextReader], ...] = (
         r"(\d\d?)/(5|10)",
         lambda m, at: f"{cardinal(m[1])} out of {cardinal(m[2])}" if at.after.rstrip(MARKS) == "stars" else None,
     ),
-    (r"(\d\d?)/(\d\d?)", lambda m, at: short_date(m[1], m[2]) if at.before.lower() in DATED else None),
+    (
+        r"(\d\d?)/(\d\d?)",
+        lambda m, at: short_date(m[1], m[2]) if at.before.lower() in DATED or at.earlier in ("week", "Week") else None,
+    ),
     (r"(\d+)-(\d+)", lambda m, at: f"{cardinal(m[1])} to {cardinal(m[2])}" if at.before.lower() in SCORED else None),
     (
         r"([-+−]?\d+)([a-hj-z])",

@@ -42,6 +42,7 @@ _HOUR = r"\d\d?(?:[:.]\d\d)?"
 _HALF_TOKEN = re.compile(HALF)
 _SCALE = "|".join((*SCALES, "bn", "tn", "mn", "mln", "bln", "m", "k", "K", "M"))
 ZONES = frozenset("ET CT MT PT EST EDT CST CDT MST MDT PST PDT GMT UTC BST CET CEST IST JST".split())
+_COMPASS = frozenset("N S E W NE NW SE SW".split())  # 5th Ave. N
 _GROUPED_DIGITS = (7, 19)  # digits of telephone and card numbers in groups
 
 
@@ -62,6 +63,12 @@ def spread(spoken: str, tokens: int) -> Phrases:
 def _month_day(m: re.Match[str], before: str) -> Phrases | None:
     last = f" to {numbers.ordinal(m[3])}" if m[3] else ""
     return [MONTH_NAMES[m[1]], numbers.ordinal(m[2]) + last]
+
+
+def _months(m: re.Match[str], before: str) -> Phrases:
+    """Nov. 3-Dec. 5, Jan. 2020-Dec. 2021."""
+    first, second = (numbers.number(one) if len(one) == 4 else numbers.ordinal(one) for one in (m[2], m[4]))
+    return [MONTH_NAMES[m[1]], f"{first} to {MONTH_NAMES[m[3]]}", second]
 
 
 def _day_month(m: re.Match[str], before: str) -> Phrases | None:
@@ -196,10 +203,7 @@ def _mixed(m: re.Match[str], before: str) -> Phrases | None:
 
 
 _GROUPS: tuple[tuple[str, GroupReader], ...] = (
-    (
-        rf"({_MONTH}) ({_DAY})[-~]({_MONTH}) ({_DAY})",
-        lambda m, _: [MONTH_NAMES[m[1]], f"{numbers.ordinal(m[2])} to {MONTH_NAMES[m[3]]}", numbers.ordinal(m[4])],
-    ),
+    (rf"({_MONTH}) ({_DAY}|\d{{4}})[-~]({_MONTH}) ({_DAY}|\d{{4}})", _months),
     (rf"({_MONTH}) ({_DAY})(?:[-~]({_DAY}))?", _month_day),
     (rf"({_DAY})(?:[-~]({_DAY}))? ({_MONTH})", _day_month),
     (rf"({_MONTH}) (1[01]\d\d)", lambda m, _: [MONTH_NAMES[m[1]], numbers.year(m[2])]),
@@ -270,7 +274,9 @@ def closing_stop(token: str, after: str) -> str:
     is_half = token.endswith(".") and _HALF_TOKEN.fullmatch(token) is not None
     follows = re.split("[ /]", after)[0].rstrip(MARKS)
     if not is_half and (
-        token not in MAY_END or (token in NAME_GOES_ON and len(follows) > 1 and follows not in STARTERS)
+        token not in MAY_END
+        or follows in _COMPASS
+        or (token in NAME_GOES_ON and len(follows) > 1 and follows not in STARTERS)
     ):
         return ""
     if (follows in DAYS_AND_MONTHS and (is_half or token[:-1] in DAYS_AND_MONTHS)) or (is_half and follows in ZONES):

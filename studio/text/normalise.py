@@ -163,7 +163,8 @@ def _read(tokens: Sequence[str], k: int, before: Sequence[str]) -> Words:
     if rest and not mark and (words := read_group(tokens[k:], last)) is not None:
         return _before_noun(words) if last in ("a", "an", "A") else words
     at = Beside(before[-2] if len(before) > 1 else "", last, rest[0] if rest and not mark else "", rest)
-    spoken = read_in_context(base, at)
+    is_day = base in ("Sat.", "Sun.") and mark
+    spoken = None if is_day else read_in_context(base, at)  # Sat., 9 a.m.
     if spoken is None and (token in MUTE or base == ">"):
         return []
     if spoken is None:

@@ -91,7 +91,7 @@ def fraction(top: str, bottom: str, quarter: str = "quarter") -> str:
         return f"{cardinal(top)} out of {cardinal(bottom)}"
     if not 0 < int(top) < int(bottom) <= 100 or len(top + bottom) > 5:
         return f"{cardinal(top)} over {cardinal(bottom)}"
-    name = {"2": "half", "4": quarter}.get(bottom) or ordinal(bottom)
+    name = {"2": "half", "4": quarter}.get(bottom) or ordinal(bottom).removeprefix("one ")
     if top == "1":
         return f"one {name}"
     return f"{cardinal(top)} {'halves' if name == 'half' else plural(name)}"

@@ -50,7 +50,8 @@ ABBREVIATIONS = {
     "Wis.": "wisconsin", "Wyo.": "wyoming", "incl.": "including", "excl.": "excluding", "qty.": "quantity",
     "Qty.": "quantity", "Assn.": "association", "ver.": "version", "Ver.": "version", "Ste.": "suite", "Pt.": "part",
     "esp.": "especially", "viz.": "namely", "Amb.": "ambassador", "Atty.": "attorney", "Det.": "detective",
-    "Insp.": "inspector", "Cdr.": "commander", "Brig.": "brigadier", "Mme.": "madame", "Pl.": "place", "Sq.": "square",
+    "Insp.": "inspector", "Cdr.": "commander", "Brig.": "brigadier", "Mme.": "madame", "Pfc.": "private first class",
+    "Pl.": "place", "Sq.": "square",
     "Fwy.": "freeway", "Dist.": "district",
 } | {key: name for key, name in MONTH_NAMES.items() if key.endswith(".")}  # fmt: skip
 DAYS_AND_MONTHS = frozenset((*WEEKDAYS, *(day.capitalize() for day in WEEKDAYS.values()), *MONTH_NAMES))
@@ -81,7 +82,7 @@ WORDS_TOO = frozenset("no c in al fig Sat Sun".split())  # abbreviations that ar
 _NEVER_LAST = (
     "Mr Mrs Ms Prof Pres Rev Sgt Capt Cpt Lt Col Gen Gov Sen Rep Hon hon Mt Ft Nos nos Fig Figs fig figs Vol vol vs Vs "
     "approx Approx pp cf ca p pg ext Apt Drs Mx Rm Op Ch Sec Eq eq Maj Cpl Adm sq cu fl Rs Tel tel Pvt Cmdr Messrs "
-    "incl excl Ver ver Ste Pt esp viz Amb Atty Det Insp Cdr Brig Mme Attn attn "
+    "incl excl Ver ver Ste Pt esp viz Amb Atty Det Insp Cdr Brig Mme Pfc Attn attn "
     "Supt Msgr Assoc Asst v Rt Rte Est Univ Intl Natl Max Min"
 )
 # Behind these a name goes on: only a word of STARTERS begins a sentence there.

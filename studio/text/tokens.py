@@ -288,7 +288,10 @@ _RULES: list[tuple[re.Pattern[str], Reader]] = [
         (r"([A-Z]{2,4})-?((?:19|20)\d\d)", lambda m: f"{' '.join(m[1].lower())} {year(m[2])}"),
         (r"401\(?k\)?", lambda m: "four oh one k"),
         (r"WW(I{1,3}|[123])('s)?", lambda m: f"world war {cardinal(str(roman(m[1]) or m[1]))}{m[2] or ''}"),
-        (r"(\d\d?)'(\d\d?)(?:inch)?", lambda m: f"{cardinal(m[1])} feet {cardinal(m[2])} inches"),
+        (
+            r"(\d\d?)'(\d\d?)(?:inch)?",
+            lambda m: f"{cardinal(m[1])} feet {cardinal(m[2])} {'inch' if m[2] == '1' else 'inches'}",
+        ),
         (r"(\d\d?)([aApP])\.?[mM]\.?", lambda m: f"{cardinal(m[1])} {m[2].lower()} m"),
         (r"(\d\d?)([/-])(\d\d?)\2(\d{4}|\d\d)", lambda m: _date(m[1], m[3], m[4])),
         (rf"(\d\d?)([-/.])({'|'.join(MONTH_NAMES)})\2(\d{{4}}|\d\d)", _named_date),
@@ -303,7 +306,9 @@ _RULES: list[tuple[re.Pattern[str], Reader]] = [
         (r"(\d\d?)/(\d\d?)", _date_or_fraction),
         (r"(0?[1-9]|1[0-2])/((?:19|20)\d\d)", lambda m: f"{_MONTHS[int(m[1]) - 1]} {number(m[2])}"),
         (r"((?:19|20)\d\d)-(0[1-9]|1[0-2])", _year_month),
-        (r"((?:19|20)\d\d)/(\d\d)", _season),
+        (r"((?:19|20)\d\d)/(?:\d\d)?(\d\d)", _season),
+        (r"\d(?:,\d){2,9}", lambda m: ", ".join(map(cardinal, m[0].split(",")))),
+        (r"#(\d+)[-~]#?(\d+)", lambda m: f"number {cardinal(m[1])} to number {cardinal(m[2])}"),
         (r"(\d+)/(\d{1,9})", lambda m: fraction(m[1], m[2])),
         (r"(\d+)/(\d{1,9})(?:st|nd|rd|th)s?", lambda m: fraction(m[1], m[2], "fourth")),
         (rf"({SIGN}?)(\d*)-?([{VULGARS}])", lambda m: f"{SIGNS[m[1]] if m[1] else ''} {mixed(m[2], m[3])}".strip()),
@@ -339,8 +344,10 @@ _RULES: list[tuple[re.Pattern[str], Reader]] = [
             lambda m: f"dot {m[1].lower() if set(m[1].lower()) & set('aeiouy') else ' '.join(m[1])}",
         ),
         (
-            r"([A-Za-z]|\d+)\^([A-Za-z])",
-            lambda m: f"{m[1].lower() if m[1].isalpha() else cardinal(m[1])} to the {m[2].lower()}",
+            r"([A-Za-z]|\d+)\^(?:(-)\^?)?([A-Za-z])",
+            lambda m: (
+                f"{m[1].lower() if m[1].isalpha() else cardinal(m[1])} to the {'minus ' if m[2] else ''}{m[3].lower()}"
+            ),
         ),
         (rf"({SIGN}?{NUM})([kKMBT]|bn|mn|tn)(\+?)", _scaled),
         (rf"({SIGN}?{NUM})([a-ln-z])({EXPONENT})", lambda m: f"{cardinal(m[1])} {m[2]} {power(m[3])}"),
@@ -350,10 +357,13 @@ _RULES: list[tuple[re.Pattern[str], Reader]] = [
         (r"(\d{2,5})x(\d{1,5})", lambda m: f"{number(m[1])} by {number(m[2])}"),
         (r"(\d)x(\d)(?:x(\d))?", lambda m: " by ".join(cardinal(one) for one in m.groups() if one)),
         (rf"({NUM})([lL])/100(km)?", _consumption),
-        (r"(?:mm|cm|m|km|ft|yd|mi)[²³]|(?!\w/[A-Z])[A-Za-zµ]+/[a-zA-Z]+[²³]?", lambda m: unit_name(m[0], several=True)),
+        (
+            r"(?:mm|cm|m|km|ft|yd|mi)[²³]|(?!\w/[A-Z])[A-Za-zµ]+[²³]?/[a-zA-Z]+[²³]?|[JN]\*[a-z]+|kg\*m",
+            lambda m: unit_name(m[0], several=True),
+        ),
         (rf"({NUM})−({NUM})", lambda m: f"{cardinal(m[1])} minus {cardinal(m[2])}"),
         (
-            rf"(?P<a>(?:(?P<cur>{CURRENCY})?{NUM})\S{{0,5}}?){_TO}'?(?P<b>(?:{CURRENCY})?{NUM}\S{{0,5}})",
+            rf"'?(?P<a>(?:(?P<cur>{CURRENCY})?{NUM})\S{{0,5}}?){_TO}'?(?P<b>(?:{CURRENCY})?{NUM}\S{{0,5}})",
             _range,
         ),
         (r"(\d\d?/\d\d?/\d{2,4}|\d{4}-\d\d-\d\d)[-~](\d\d?/\d\d?/\d{2,4}|\d{4}-\d\d-\d\d)", _days),

@@ -91,7 +91,7 @@ $20/hr | twenty dollars per hour
 1/2 | one half
 3/4 cup | three quarters cup
 7/8 | seven eighths
-3/100 | three one hundredths
+3/100 | three hundredths
 2 1/2 cups | two and a half cups
 2½ cups | two and a half cups
 ½ | one half

@@ -19,7 +19,7 @@ SELF_CONTAINED = frozenset(
 # "6 pm-8 pm".
 _GROWING = re.compile(
     f"[^A-Za-z%¢]*[0-9#{re.escape(CURRENCY)}{FRACTIONS}][^A-Za-z%¢]*|[0-9]{{1,2}}(?:st|nd|rd|th)|[0-9,]+[a-z]"
-    r"|[0-9]{1,2}[-~][A-Z][a-z]{2,8}\.?"
+    r"|[0-9]{1,4}[-~][A-Z][a-z]{2,8}\.?"
     r"|[0-9.,]+(?:[kmKMBT]|bn|mn|[eE][-+]?[0-9]+)|(?:Rs\.|[A-Z]{3})[0-9][0-9.,]*|[lL]/100"
     rf"|(?:thousand|[mbt]rillion|[mb]illion|°[CF]?|[GMTk]B|[kGM]?Hz|km|kg|cm|mm|mg|m[lL]|k?W|mi|mph|ft|lbs?|hrs|mins?)[-~][{re.escape(CURRENCY)}]?[0-9][0-9.,]*"
     r"|[A-Z]{1,3}\$[0-9.,-]*|[apAP]\.?[mM]\.?[-~][0-9][0-9:.]*"
