@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from studio.core.text.typography import MARKS, split_mark
 from studio.text import numbers
+from studio.text.dates import short_date
 from studio.text.groups import HALF
 from studio.text.measures import UNIT, is_one, unit_name
 from studio.text.numbers import NUM, cardinal
@@ -37,7 +38,6 @@ from studio.text.tables import (
     WEEKDAYS,
     YEARS,
 )
-from studio.text.tokens import short_date
 
 MEASURED = frozenset("of about weighs exerts draws at with a".split())  # 9 N, 2 A
 

@@ -1,10 +1,19 @@
 """Readings of one written token, as a table of patterns with their readers. The first that fits and reads wins."""
 
-import math
 import re
 from collections.abc import Callable
 from functools import lru_cache
 
+from studio.text.dates import (
+    DAY_OR_MONTH,
+    MONTHS,
+    date_or_fraction,
+    day_or_month,
+    full_date,
+    named_date,
+    season,
+    year_month,
+)
 from studio.text.measures import UNIT, formula, ion, is_one, per, unit_name
 from studio.text.numbers import (
     NUM,
@@ -27,18 +36,15 @@ from studio.text.numbers import (
 from studio.text.tables import (
     CODES,
     CURRENCIES,
-    DAYS_AND_MONTHS,
     MONTH_NAMES,
     PER,
     SCALE_LETTERS,
     SHORT_FORMS,
     VULGAR,
-    WEEKDAYS,
 )
 
 _BYTE = r"(?:25[0-5]|2[0-4]\d|1?\d?\d)"  # of an IP address
 _HEX = r"[0-9a-fA-F]{1,4}"
-_MONTHS = tuple(dict.fromkeys(MONTH_NAMES.values()))
 _SCALES = "|".join(sorted(SCALE_LETTERS, key=len, reverse=True))
 _HALF = r"[aApP]\.?[mM]\.?"
 CURRENCY = "|".join(sorted((re.escape(sign) for sign in CURRENCIES if not sign.isalpha()), key=len, reverse=True))
@@ -47,11 +53,8 @@ AMOUNT = rf"{SIGN}?{NUM}(?:[-~]{NUM})?"
 EXPONENT = r"(?:[²³]|\^[-+−]?\d{0,4})*(?:[²³]|\^[-+−]?\d{1,4})"
 SCIENTIFIC = rf"{SIGN}?{NUM}(?:[eE][-+]?\d{{1,3}}|[×x*]10{EXPONENT})|10{EXPONENT}"
 _SHARED = (" percent", " degrees celsius", " degrees fahrenheit")  # said once in a range
-_FRACTION_OF = frozenset((16, 20, 24, 32, 64, 100))  # /16 is a fraction, /17 the day of a month
 _SHARES = re.compile(r"\d\d-\d\d")  # 50-50, 80-20
-_RATIOS = (("22", "7"), ("12", "8"), ("16", "9"), ("16", "10"), ("24", "7"), ("10", "10"), ("12", "12"))
 _DIRECTIONS = {"N": "north", "S": "south", "E": "east", "W": "west"}
-_DAY_OR_MONTH = "|".join(sorted({one.rstrip(".") for one in DAYS_AND_MONTHS}, key=len, reverse=True))
 _SCREENS = ("2", "4", "5", "8")  # 4K
 
 Reader = Callable[[re.Match[str]], str | None]
@@ -83,35 +86,6 @@ def money(sign: str, currency: str, amount: str, scale: str = "") -> str:
     if hundredths != "00":
         parts.append(f"{cardinal(hundredths.lstrip('0'))} {cent if hundredths == '01' else cents}")
     return start + " and ".join(parts)
-
-
-def short_date(month: str, day: str) -> str | None:
-    """12/25 and 25/12: december twenty fifth."""
-    if int(month) > 12:
-        month, day = day, month
-    if not (1 <= int(month) <= 12 and 1 <= int(day) <= 31):
-        return None
-    return f"{_MONTHS[int(month) - 1]} {ordinal(day)}"
-
-
-def _date(month: str, day: str, the_year: str) -> str | None:
-    spoken = short_date(month, day)
-    return spoken and f"{spoken} {year('20' + the_year) if the_year[0] == '0' else number(the_year)}"
-
-
-def _named_date(match: re.Match[str]) -> str | None:
-    """5-Mar-2011."""
-    return _date(str([*_MONTHS].index(MONTH_NAMES[match[3]]) + 1), match[1], match[4]) if int(match[1]) < 32 else None
-
-
-def _date_or_fraction(match: re.Match[str]) -> str | None:
-    top, bottom = match[1], match[2]
-    has_zero = (len(top) == len(bottom) == 2 and "0" in (top[0], bottom[0])) or (top + bottom)[0] == "0"
-    is_fraction = int(bottom) in _FRACTION_OF and math.gcd(int(top), int(bottom)) == 1
-    is_day = 12 < int(bottom) <= 31 and not is_fraction and 0 < int(top) <= 12
-    is_more = int(top) > int(bottom) and (bottom == "1" or 10 <= int(top) <= 31) and int(bottom) <= 12
-    is_date = has_zero or is_day or (is_more and (top, bottom) not in _RATIOS)
-    return (is_date and short_date(top, bottom)) or fraction(top, bottom)
 
 
 def _time(match: re.Match[str]) -> str | None:
@@ -186,21 +160,9 @@ def _short_duration(match: re.Match[str]) -> str | None:
     return duration(match[1] or "0", match[2], match[3] or "0") if match[1] or match[3] else None
 
 
-def _year_month(match: re.Match[str]) -> str:
-    """2023-05 is a month; 2010-12 is a range of years, 2020-12 is a month."""
-    is_range = int(match[2]) > 9 and int(match[2]) > int(match[1][2:])
-    return (
-        f"{year(match[1])} to {cardinal(match[2])}" if is_range else f"{_MONTHS[int(match[2]) - 1]} {number(match[1])}"
-    )
-
-
 def _days(match: re.Match[str]) -> str | None:
     first, second = phrase(match[1]), phrase(match[2])
     return f"{first} to {second}" if first and second else None
-
-
-def _day_or_month(text: str) -> str:
-    return WEEKDAYS.get(text) or MONTH_NAMES.get(text) or text.lower()
 
 
 def _numerals(match: re.Match[str]) -> str | None:
@@ -208,12 +170,6 @@ def _numerals(match: re.Match[str]) -> str | None:
     first, second = roman((match[1] or match[3]).upper()), roman((match[2] or match[4]).upper())
     is_range = first and second > first and len(match[0]) > 3 and set(match[0].upper()) <= set("IVX-~")
     return f"{cardinal(str(first))} to {cardinal(str(second))}" if is_range else None
-
-
-def _season(match: re.Match[str]) -> str | None:
-    """2020/21: the years by their names."""
-    follows = int(match[2]) == (int(match[1]) + 1) % 100
-    return f"{year(match[1])} {year(str(int(match[1]) + 1))}" if follows else None
 
 
 def _bearing(match: re.Match[str]) -> str:
@@ -261,7 +217,7 @@ _RULES: list[tuple[re.Pattern[str], Reader]] = [
     (re.compile(pattern), read)
     for pattern, read in (
         (r"\+[1-9]\d{9,14}", lambda m: groups(m[0])),
-        (r"((?:19|20)\d\d)(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])", lambda m: _date(m[2], m[3], m[1])),
+        (r"((?:19|20)\d\d)(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])", lambda m: full_date(m[2], m[3], m[1])),
         (rf"{SIGN}?{NUM}", lambda m: number(m[0])),
         (
             rf"({'|'.join(map(re.escape, CODES))})\$?({NUM})({_SCALES})?",
@@ -293,20 +249,20 @@ _RULES: list[tuple[re.Pattern[str], Reader]] = [
             lambda m: f"{cardinal(m[1])} feet {cardinal(m[2])} {'inch' if m[2] == '1' else 'inches'}",
         ),
         (r"(\d\d?)([aApP])\.?[mM]\.?", lambda m: f"{cardinal(m[1])} {m[2].lower()} m"),
-        (r"(\d\d?)([/-])(\d\d?)\2(\d{4}|\d\d)", lambda m: _date(m[1], m[3], m[4])),
-        (rf"(\d\d?)([-/.])({'|'.join(MONTH_NAMES)})\2(\d{{4}}|\d\d)", _named_date),
-        (r"(\d{4})([/.-])(\d\d?)\2(\d\d?)", lambda m: _date(m[3], m[4], m[1])),
+        (r"(\d\d?)([/-])(\d\d?)\2(\d{4}|\d\d)", lambda m: full_date(m[1], m[3], m[4])),
+        (rf"(\d\d?)([-/.])({'|'.join(MONTH_NAMES)})\2(\d{{4}}|\d\d)", named_date),
+        (r"(\d{4})([/.-])(\d\d?)\2(\d\d?)", lambda m: full_date(m[3], m[4], m[1])),
         (r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d)(:\d\d)?(?:\.\d{1,9})?(Z|[-+]\d\d:?\d\d)?", _stamp),
-        (r"(\d\d?)\.(\d\d?)\.(\d{4})", lambda m: _date(m[2], m[1], m[3])),
+        (r"(\d\d?)\.(\d\d?)\.(\d{4})", lambda m: full_date(m[2], m[1], m[3])),
         (rf"(?:{_BYTE}\.){{3}}{_BYTE}(?::\d{{1,5}})?(?:/\d\d?)?", _address),
         (rf"(?:{_HEX}:){{7}}{_HEX}|(?=\S{{0,39}}::)(?:{_HEX})?(?:::?{_HEX}){{1,7}}(?:::)?(?:/\d{{1,3}})?", _address),
         (r"(?:\+?\d{1,3}\.)?\d{3}\.\d{3}\.\d{4}", lambda m: groups(m[0])),
         (r"\d{1,9}(?:\.\d{1,9}){2,}", lambda m: " point ".join(map(cardinal, m[0].split(".")))),
         (r"0\d{2,5}/\d{4,9}", lambda m: groups(m[0])),
-        (r"(\d\d?)/(\d\d?)", _date_or_fraction),
-        (r"(0?[1-9]|1[0-2])/((?:19|20)\d\d)", lambda m: f"{_MONTHS[int(m[1]) - 1]} {number(m[2])}"),
-        (r"((?:19|20)\d\d)-(0[1-9]|1[0-2])", _year_month),
-        (r"((?:19|20)\d\d)/(?:\d\d)?(\d\d)", _season),
+        (r"(\d\d?)/(\d\d?)", date_or_fraction),
+        (r"(0?[1-9]|1[0-2])/((?:19|20)\d\d)", lambda m: f"{MONTHS[int(m[1]) - 1]} {number(m[2])}"),
+        (r"((?:19|20)\d\d)-(0[1-9]|1[0-2])", year_month),
+        (r"((?:19|20)\d\d)/(?:\d\d)?(\d\d)", season),
         (r"\d(?:,\d){2,9}", lambda m: ", ".join(map(cardinal, m[0].split(",")))),
         (r"#(\d+)[-~]#?(\d+)", lambda m: f"number {cardinal(m[1])} to number {cardinal(m[2])}"),
         (r"(\d+)/(\d{1,9})", lambda m: fraction(m[1], m[2])),
@@ -371,7 +327,7 @@ _RULES: list[tuple[re.Pattern[str], Reader]] = [
             rf"({NUM})[-~]({NUM})-([a-z]+(?:-[a-z]+)*)",
             lambda m: f"{cardinal(m[1])} to {cardinal(m[2])} {m[3].replace('-', ' ')}",
         ),
-        (rf"({_DAY_OR_MONTH})\.?[-~]({_DAY_OR_MONTH})\.?", lambda m: f"{_day_or_month(m[1])} to {_day_or_month(m[2])}"),
+        (rf"({DAY_OR_MONTH})\.?[-~]({DAY_OR_MONTH})\.?", lambda m: f"{day_or_month(m[1])} to {day_or_month(m[2])}"),
         (r"([IVXLC]+)[-~]([IVXLC]+)|([ivx]+)[-~]([ivx]+)", _numerals),
         (r"([IVX]{2,})-(\d+)", lambda m: f"{cardinal(str(roman(m[1])))} {cardinal(m[2])}" if roman(m[1]) else None),
         (rf"(\d*[{VULGARS}]|\d/\d)[-~](\d*[{VULGARS}]|\d/\d)", _days),
