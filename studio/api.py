@@ -5,7 +5,7 @@ from pathlib import Path
 from studio.core.checks import is_number
 from studio.core.errors import BadOption, BadText, BadVoice, StudioError
 from studio.core.events import Failed, Unsupported
-from studio.core.folders import VOICES
+from studio.core.folders import VOICES, speakers_folder
 from studio.core.ports import MAX_TEMPERATURE, SpeakRequest
 from studio.core.speaking import speak
 from studio.core.traces.trace import Trace, collect_trace, open_trace
@@ -46,7 +46,7 @@ def synthesize(
     _check(text, voice, seed, temperature, device, voices)
     if not text.strip():
         raise BadText("the text is empty", "give at least one word")
-    engine = open_engine(Path(voices), best(), device=device)
+    engine = open_engine(Path(voices), best(), device=device, speakers=speakers_folder())
     try:
         request = SpeakRequest(voice=voice, seed=seed, temperature=temperature, options=options)
         utterance = engine.open(request)

@@ -59,7 +59,7 @@ class EvaluationRun:
 
     def __init__(self, setting: Setting, folder: Path, progress: Progress) -> None:
         self.setting, self.folder, self.progress = setting, folder, progress
-        cards = all_cards(setting.voices)
+        cards = all_cards(setting.voices, has_added=False)
         self.card, speaker = parse_voice(setting.voice, cards)
         for speaker in setting.speakers:
             parse_voice(f"{self.card.name}:{speaker}", cards)

@@ -8,7 +8,7 @@ import typer
 
 from studio.bench.options import Device, Voices
 from studio.commands.common import Json, check_output_file
-from studio.core.folders import VOICES
+from studio.core.folders import VOICES, speakers_folder
 from studio.core.plurals import counted
 from studio.core.terminal import print_json, print_line
 
@@ -126,7 +126,7 @@ def _attention(trace: "Trace", path: Path, voices: Path, device: str) -> "Teache
     from studio.engine.engine import open_engine
     from studio.text.normalise import best
 
-    with closing(open_engine(voices, best(), device)) as engine:
+    with closing(open_engine(voices, best(), device, speakers=speakers_folder())) as engine:
         forced = engine.compute_attention(trace)
     np.savez_compressed(
         path,
@@ -205,5 +205,5 @@ def _with_overlapped(traces: "list[Trace]", voices: Path, device: str) -> "list[
     from studio.engine.engine import open_engine
     from studio.text.normalise import best
 
-    with closing(open_engine(voices, best(), device)) as engine:
+    with closing(open_engine(voices, best(), device, speakers=speakers_folder())) as engine:
         return [one for trace in traces for one in (trace, engine.vocode_overlapped(trace))]

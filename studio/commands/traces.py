@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from studio.bench.options import Device, VoiceName, Voices
-from studio.core.folders import VOICES
+from studio.core.folders import VOICES, speakers_folder
 from studio.core.terminal import print_line
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def force(
     recording = _read(file, text, textgrid, MAX_RECORDING_S)
     if align:
         recording = request_from_aligner(recording)
-    with closing(open_engine(voices, best(), device)) as engine:
+    with closing(open_engine(voices, best(), device, speakers=speakers_folder())) as engine:
         card, _ = parse_voice(voice, {card.name: card for card in engine.cards()})
         options = parse_options(card.options, option or [])
         trace = engine.teacher_force(replace(recording, voice=voice or card.name, options=options))
@@ -129,7 +129,9 @@ def replay(
     )
     match origin:
         case (str(at), int(threads), str(vocoder)) if 1 <= threads <= _MOST_THREADS:
-            engine = open_engine(voices, best(), device=device or at, threads=threads, vocoder=vocoder)
+            engine = open_engine(
+                voices, best(), device=device or at, threads=threads, vocoder=vocoder, speakers=speakers_folder()
+            )
         case _:
             raise BadFile("the trace does not say how it was computed", f"device, threads, vocoder: {origin!r:.200}")
     try:

@@ -41,12 +41,19 @@ class AddedSpeakers:
         """Make, store and offer a speaker; see ``studio.core.speakers.Speakers``."""
         wanted.check()
         if wanted.voice not in (takers := [one.name for one in self.voices()]):
-            there = f"these do: {', '.join(takers)}" if takers else "none of the voices does"
+            there = (
+                f"these do: {', '.join(takers)}"
+                if takers
+                else "voices do that know speakers by recordings, such as finch"
+            )
             raise BadVoice(f"{wanted.voice[:80]!r} is no voice that takes speakers", there)
         with self._adding:
             self._voices.refresh()
             if wanted.name in (names := self._voices.cards[wanted.voice].speakers):
-                raise BadOption(f"{wanted.voice} has a speaker {wanted.name!r} already", f"not: {', '.join(names)}")
+                raise BadOption(
+                    f"{wanted.voice} has a speaker {wanted.name!r} already",
+                    f"choose another name than {', '.join(names)}",
+                )
             made = _reference(self._voices.get(wanted.voice), wanted, self._normalise)
             tensors = _to_bytes(made)
             now = now_utc()

@@ -77,7 +77,7 @@ def facts(trace: Trace, line: Timeline) -> dict[str, Any]:
 
 def _consent(trace: Trace) -> dict[str, str]:
     """The date of the consent for a speaker that was added from a recording."""
-    return {"cloned with consent of": date} if (date := consent_date(trace.meta)) else {}
+    return {"consent_given": date} if (date := consent_date(trace.meta)) else {}
 
 
 def compare_with_reference(trace: Trace, true: Sequence[SpokenSpan]) -> dict[str, Any]:

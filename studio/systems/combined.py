@@ -39,9 +39,12 @@ def declared_systems(settings: Path | None = None) -> dict[str, Any]:
     return systems
 
 
-def all_cards(voices: Path) -> dict[str, Card]:
-    """Cards of the voices in a folder and of the declared systems, by name. Raises BadVoice, BadOption, BadFile."""
-    added = SpeakerStore(speakers_folder())
+def all_cards(voices: Path, *, has_added: bool = True) -> dict[str, Card]:
+    """Cards of the voices in a folder and of the declared systems, by name. Raises BadVoice, BadOption, BadFile.
+
+    ``has_added``: with the names of added speakers.
+    """
+    added = SpeakerStore(speakers_folder() if has_added else None)
     cards = {name: added.extended(card) for name, (card, _) in find_cards(voices).items()}
     systems = declared_systems()
     _check_names(systems, cards)

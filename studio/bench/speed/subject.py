@@ -27,7 +27,7 @@ class Subject(SubjectSetting):
         """The voice's card, or a generated one for the size. Raises BadVoice, BadOption."""
         if self.size:
             return random_card(self.size, self.vocoder or "vocstream")
-        cards = all_cards(self.voices)
+        cards = all_cards(self.voices, has_added=False)
         name = self.voice.partition(":")[0] or next(iter(cards))
         if name not in cards:
             raise BadOption(f"unknown voice {name:.80}", f"choose {', '.join(cards)}")

@@ -29,7 +29,9 @@ def recorded() -> tuple[np.ndarray, str]:
     texts = {one["name"]: one["text"] for one in manifest["items"]}
     files = {one["item"]: one["file"] for one in manifest["files"] if one["file"].startswith("teacher-miles")}
     items = ("bridge", "ferry")
-    return np.concatenate([soundfile.read(DEMO / files[item])[0] for item in items]), " ".join(map(texts.get, items))
+    return np.concatenate([soundfile.read(DEMO / files[item])[0] for item in items]), " ".join(
+        texts[item] for item in items
+    )
 
 
 def wav(sound: np.ndarray) -> bytes:

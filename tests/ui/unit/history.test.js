@@ -44,7 +44,7 @@ function utterance(mode = "keyboard") {
   return u;
 }
 
-const samplesOf = ({ wav }) => Array.from(new Int16Array(wav, 44));
+const samplesOf = ({ wav }) => Array.from(new Int16Array(wav, 44, new DataView(wav).getUint32(40, true) / 2));
 const runs = (list) =>
   list.reduce((out, value) => {
     if (out.at(-1)?.[0] === value) out.at(-1)[1]++;
@@ -100,6 +100,19 @@ test("a WAV file names its rate and its length", () => {
   assert.equal(head.getUint32(24, true), 16_000);
   assert.equal(head.getUint32(40, true), 6);
   assert.deepEqual([...new Int16Array(bytes, 44)], [1, -2, 3]);
+});
+
+test("a WAV file may have a comment behind its samples", () => {
+  for (const comment of ["odd", "even", "Zoë"]) {
+    const { bytes, pcm } = silentWav(3, 16_000, comment);
+    assert.equal(pcm.length, 3);
+    const head = new DataView(bytes);
+    assert.equal(head.getUint32(4, true), bytes.byteLength - 8);
+    assert.equal(head.getUint32(40, true), 6);
+    const after = new TextDecoder().decode(new Uint8Array(bytes, 50));
+    assert.match(after, new RegExp(`^LIST.{4}INFOICMT.{4}${comment}\\0{1,2}$`, "s"));
+    assert.equal(head.getUint32(54, true), bytes.byteLength - 58);
+  }
 });
 
 test("a row says when, which voice and how long; its links carry the settings", () => {

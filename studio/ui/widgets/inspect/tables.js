@@ -31,6 +31,7 @@ export function about(view) {
   };
   return [
     who.voice ? `${who.source === "forced" ? "a recording through " : ""}${who.voice}:${who.speaker}` : "",
+    who.consent_given ? `speaker cloned with consent given on ${who.consent_given}` : "",
     who.placed_by ? `word times from ${who.placed_by}` : "",
     ...optionTexts(who.options ?? {}),
     who.seed === undefined ? "" : `seed ${who.seed}`,

@@ -47,7 +47,7 @@ export class Speakers {
     const tick = (id, text) => h("label", { class: "consent", for: id }, this[id], h("span", { text }));
     this.voice = h("select", { id: "speaker-voice", on: { change: () => this.check() } });
     this.name = line("speaker-name", 40, { spellcheck: "false" });
-    this.text = h("textarea", { id: "speaker-text", rows: 2, maxlength: 500, on: { input: () => this.check() } });
+    this.text = h("textarea", { id: "speaker-text", rows: 3, maxlength: 500, on: { input: () => this.check() } });
     this.by = line("speaker-by", 200);
     this.consent = h("input", { type: "checkbox", id: "consent", on: { change: () => this.check() } });
     this.keep = h("input", { type: "checkbox", id: "keep" });

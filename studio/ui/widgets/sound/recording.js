@@ -3,9 +3,14 @@
 const HEADER_BYTES = 44;
 const URL_MS = 60_000; // after which a download must have begun
 
-/** A WAV file of `samples` zeros, 16 bits, mono: {bytes, pcm}, the file and a view of its samples to fill. */
-export function silentWav(samples, rateHz) {
-  const bytes = new ArrayBuffer(HEADER_BYTES + 2 * samples);
+/**
+ * A WAV file of `samples` zeros, 16 bits, mono: {bytes, pcm}, the file and a view of its samples to fill. Its metadata
+ * have the comment, if any, as those of `studio/core/clips.py`.
+ */
+export function silentWav(samples, rateHz, comment = "") {
+  const after = comment ? infoChunk(comment) : new Uint8Array();
+  const bytes = new ArrayBuffer(HEADER_BYTES + 2 * samples + after.length);
+  new Uint8Array(bytes).set(after, HEADER_BYTES + 2 * samples);
   const head = new DataView(bytes);
   const text = (at, word) => {
     for (let k = 0; k < word.length; k++) head.setUint8(at + k, word.charCodeAt(k));
@@ -23,6 +28,17 @@ export function silentWav(samples, rateHz) {
   text(36, "data");
   head.setUint32(40, 2 * samples, true);
   return { bytes, pcm: new Int16Array(bytes, HEADER_BYTES, samples) };
+}
+
+/** A chunk LIST INFO with a comment (ICMT). */
+function infoChunk(comment) {
+  const text = `${comment}\0`;
+  const isOdd = new TextEncoder().encode(text).length % 2;
+  const chunk = new TextEncoder().encode(`LIST\0\0\0\0INFOICMT\0\0\0\0${text}${isOdd ? "\0" : ""}`);
+  const head = new DataView(chunk.buffer);
+  head.setUint32(4, chunk.length - 8, true);
+  head.setUint32(16, chunk.length - 20, true);
+  return chunk;
 }
 
 export const lengthAsHeard = (samples, gaps) => samples + gaps.reduce((sum, gap) => sum + gap.frames, 0);

@@ -21,7 +21,8 @@ export function recordingOf(u, stoppedAt = Infinity) {
   gaps = gaps.map(({ sample, frames }) => ({ sample: sample - from, frames }));
   if (2 * lengthAsHeard(end - from, gaps) > MAX_BYTES) gaps = []; // hours of waits for text
   if (2 * (end - from) > MAX_BYTES) return null;
-  const { bytes, pcm } = silentWav(lengthAsHeard(end - from, gaps), u.rateHz);
+  const comment = `Synthetic speech: voice ${u.settings?.voice || "default"}, Streaming-TTS Studio.`;
+  const { bytes, pcm } = silentWav(lengthAsHeard(end - from, gaps), u.rateHz, comment);
   copyAsHeard(chunks, gaps, pcm);
   return {
     type: "recording",
