@@ -28,8 +28,10 @@ _DO = "give a repository such as kyutai/tts-1.6b-en_fr"
 
 def kyutai_offer(
     listing: Listing, staging: Path, speakers: Sequence[str], limits: Limits, advance: Callable[[int], None]
-) -> tuple[Card, Listing]:
-    """The card of a published model with these speakers, and all files that the voice needs; fetches the configuration.
+) -> tuple[Card, Listing, list[str]]:
+    """The card of a published model with these speakers, all files that the voice needs, and paths of all speakers.
+
+    Fetches the configuration.
 
     Args:
         speakers: paths in ``SPEAKERS``, as Kyutai names its voices; by default ``DEFAULT_SPEAKERS``.
@@ -53,7 +55,9 @@ def kyutai_offer(
     of_speakers = list_paths(SPEAKERS, others.revision, wanted)
     whole = replace(listing, files=[config, *files, *of_speakers])
     check_limits(whole, limits)
-    return _card(values, whole, names, others), whole
+    ending = suffix or ".wav"
+    available = [path.removesuffix(suffix) for path in others.nested if path.endswith(ending)]
+    return _card(values, whole, names, others), whole, available
 
 
 def complete_card(card: Card, staging: Path, files: Sequence[RemoteFile]) -> Card:

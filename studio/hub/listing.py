@@ -16,6 +16,7 @@ SUFFIXES = (".safetensors", ".json", ".txt", ".wav", ".model")
 CARD, CONFIG = "card.json", "config.json"  # of a voice of the studio, of other models
 PICKLES = (".bin", ".pt", ".ckpt", ".pth", ".pkl", ".pickle")
 _MAX_LISTED = 1_000
+_MAX_NESTED = 20_000
 _TIMEOUT_S = 20.0
 _NO_HUB = "set HF_ENDPOINT to a complete hub"
 
@@ -41,6 +42,7 @@ class Listing:
         files: those that are fetched.
         refused: names of pickles, which are never fetched.
         others: names of further files, which no voice needs.
+        nested: paths of files in folders, where they were asked for; sorted.
     """
 
     repo: str
@@ -50,6 +52,7 @@ class Listing:
     files: Sequence[RemoteFile]
     refused: Sequence[str]
     others: Sequence[str] = ()
+    nested: Sequence[str] = ()
 
     @property
     def total_bytes(self) -> int:
@@ -79,7 +82,7 @@ def list_repository(repo: str, revision: str, limits: Limits, *, nested: bool = 
     A repository without a card has no files but its configuration.
 
     Args:
-        nested: it may have any number of files in folders, none of which is listed; see ``list_paths``.
+        nested: it may have any number of files in folders, whose paths alone are listed; see ``list_paths``.
 
     Raises:
         HubError, HubBusy: see ``hub_errors``; the repository has moved, holds more than the limits, or lists a path.
@@ -96,6 +99,7 @@ def list_repository(repo: str, revision: str, limits: Limits, *, nested: bool = 
     siblings = info.siblings or []
     if len(siblings) > _MAX_LISTED and not nested:
         raise HubError(f"{repo} lists {len(siblings):,} files", f"a repository of a voice has up to {_MAX_LISTED:,}")
+    paths = sorted(one.rfilename for one in siblings[:_MAX_NESTED] if nested and _is_path(one.rfilename))
     names = [] if nested else [_checked(one.rfilename, repo) for one in siblings]
     wanted = [
         name for name in names if (name.endswith(SUFFIXES) and name != RECORD if CARD in names else name == CONFIG)
@@ -107,7 +111,7 @@ def list_repository(repo: str, revision: str, limits: Limits, *, nested: bool = 
     sha = str(info.sha)
     if re.fullmatch("[0-9a-f]{40}|[0-9a-f]{64}", sha) is None:  # it becomes the name of a folder
         raise HubError(f"the hub names {to_printable(sha, 80)!r} as the commit of {repo}", _NO_HUB)
-    listing = Listing(repo, sha, constants.ENDPOINT, _licence_of(info), files, refused, others)
+    listing = Listing(repo, sha, constants.ENDPOINT, _licence_of(info), files, refused, others, paths)
     check_limits(listing, limits)
     return listing
 
@@ -121,6 +125,10 @@ def list_paths(repo: str, revision: str, paths: Mapping[str, str]) -> list[Remot
             raise HubError(f"{repo} has no file {to_printable(path, 300)}", "its page at the hub lists what it has")
     files = (_remote_file(name, found[path], repo) for name, path in paths.items())
     return [replace(one, path=paths[one.name], repo=repo, revision=revision) for one in files]
+
+
+def _is_path(name: str) -> bool:
+    return name.isprintable() and len(name) <= 300 and ".." not in PurePosixPath(name).parts
 
 
 def _checked(name: str, repo: str) -> str:

@@ -39,6 +39,7 @@ class Offer:
 
     card: Card
     listing: Listing
+    speakers: Sequence[str] = ()  # that ``pull`` may be given
 
     @property
     def licences(self) -> list[str]:
@@ -169,9 +170,9 @@ def _read_offer(
     """Fetch and check the card, or make that of a model of Kyutai's. Raises HubError, HubBusy, BadVoice, NotStored."""
     there = [one.name for one in listing.files]
     if CARD not in there and CONFIG in there:
-        card, listing = kyutai_offer(listing, staging, speakers, limits, advance)
+        card, listing, available = kyutai_offer(listing, staging, speakers, limits, advance)
         _check_space(listing, staging)
-        return Offer(_checked_card(listing, card, name, root, reserved), listing)
+        return Offer(_checked_card(listing, card, name, root, reserved), listing, available)
     if speakers:
         raise HubError(f"the speakers of {listing.repo} are part of it", "leave --speaker out")
     _check_space(listing, staging)

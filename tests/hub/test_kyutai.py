@@ -11,14 +11,13 @@ import pytest
 import torch
 from hub.conftest import accepted
 from hub.hubserver import TOKEN, Hub
+from hub.kyutai_files import CODEC, MODEL, SPEAKERS_END, TEXT, VALUES, published_files
 from listening import of, samples
 from safetensors.torch import load, save
 from tinyvoice import (
     KYUTAI_PREFIXED_VALUES,
-    KYUTAI_VALUES,
     PREFIXED,
     VOCODERS,
-    tiny_text_model,
     write_tiny_voice,
 )
 from typer.testing import CliRunner
@@ -39,31 +38,14 @@ from studio.hub.push import push_voice
 from studio.inspection.bundle import pack
 from studio.text.normalise import best
 
-REPO, CODEC = "kyutai/tts-tiny", "tokenizer-e351c8d8-checkpoint125.safetensors"
-MODEL, TEXT = "dsm_tts_1e68beda@240.safetensors", "tokenizer_spm_8k_en_fr_audio.model"
-VALUES: dict[str, Any] = KYUTAI_VALUES | {
-    "model_type": "tts",
-    "model_id": {"sig": "1e68beda", "epoch": 240},
-    "moshi_name": MODEL,
-    "mimi_name": CODEC,
-    "tokenizer_name": TEXT,
-    "lm_gen_config": {"temp": 0.6},
-}
+REPO = "kyutai/tts-tiny"
 HAPPY, OTHER = kyutai.DEFAULT_SPEAKERS[0], "vctk/p226_023.wav"
 Edit = Callable[[dict[str, bytes]], object]
 
 
 @pytest.fixture(scope="module")
 def published(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
-    """The files of the model."""
-    folder = write_tiny_voice(tmp_path_factory.mktemp("voice"), family="kyutai")
-    return {
-        "README.md": b"---\nlicense: cc-by-4.0\n---\n",
-        "config.json": json.dumps(VALUES).encode(),
-        MODEL: (folder / "kyutai.safetensors").read_bytes(),
-        CODEC: (folder / "mimi.safetensors").read_bytes(),
-        TEXT: tiny_text_model(),
-    }
+    return published_files(tmp_path_factory.mktemp("voice"))
 
 
 @pytest.fixture(autouse=True)
@@ -72,7 +54,7 @@ def _served(hub: Hub, published: dict[str, bytes], root: Path, monkeypatch: pyte
     hub.repository(REPO).commit(published)
     torch.manual_seed(5)
     speakers = {path: save({"speaker_wavs": torch.randn(1, 6, 3)}) for path in (HAPPY, OTHER)}
-    files = {f"{path}.1e68beda@240.safetensors": data for path, data in speakers.items()}
+    files = {f"{path}{SPEAKERS_END}": data for path, data in speakers.items()}
     wavs = {f"folder/{number}.wav": b"RIFF" for number in range(1200)}  # more than a voice may have
     hub.repository(kyutai.SPEAKERS).commit(files | wavs | {"vctk/odd name.wav": b""})
 
@@ -139,6 +121,11 @@ def test_sound_comes_before_the_last_word_and_cancel_says_what_was_heard(root: P
         assert collect_trace({}, got).p_eos.max() > 0
         with pytest.raises(BadOption, match="cfg cannot be"):
             one.open(SpeakRequest(voice="tts-tiny", options={"cfg": "4"}))
+
+
+def test_an_offer_lists_the_speakers_of_the_model(root: Path) -> None:
+    """Those of other models, and recordings, are no speakers of this one."""
+    assert look(REPO, root).speakers == sorted([HAPPY, OTHER])
 
 
 def test_the_same_commit_is_not_fetched_again_but_for_other_speakers(hub: Hub, root: Path) -> None:

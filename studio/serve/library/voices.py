@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from fastapi import APIRouter, Depends, FastAPI, Request
 from fastapi.responses import Response
@@ -26,6 +26,7 @@ from studio.serve.responses import StrictModel, private_json, read_body, takes
 T = TypeVar("T")
 log = logging.getLogger("studio.serve")
 BELOW = "/library/voices"
+_MAX_SPEAKERS = 5_000  # that are offered
 _MAX_ADDRESS_CHARS = 400  # a repository and a revision
 
 
@@ -37,9 +38,10 @@ class VoiceAddress(StrictModel):
 
 
 class VoicePull(VoiceAddress):
-    """The owner has read the licence of this revision."""
+    """The owner has read the licence of this revision, and chosen speakers of a model of Kyutai's, by their paths."""
 
     accepts_licence: bool
+    speakers: list[Annotated[str, Field(max_length=300)]] = Field(default=[], max_length=32)
 
 
 class PulledVoice(StrictModel):
@@ -105,7 +107,13 @@ class VoicePulls:
         try:
             root = pulled_voices_folder()
             folder = pull(
-                wanted.address, root, accept, name=wanted.name, reserved=self.reserved_names(root), advance=advance
+                wanted.address,
+                root,
+                accept,
+                name=wanted.name,
+                reserved=self.reserved_names(root),
+                speakers=wanted.speakers,
+                advance=advance,
             )
             state.voice = folder.name
         except StudioError as error:
@@ -216,4 +224,5 @@ def _describe(offer: Offer) -> dict[str, Any]:
         "learned_from": offer.card.learned_from,
         "bytes": offer.listing.total_bytes,
         "refused": list(offer.listing.refused)[:20],
+        "speakers": list(offer.speakers)[:_MAX_SPEAKERS],
     }

@@ -5,12 +5,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from hub.hubserver import Hub, hub_server
+from hub.kyutai_files import SPEAKERS_END, published_files
+from safetensors.torch import save
 from tinyvoice import write_tiny_voice
 from ui.owner_site import Site
 from ui.site.test_axe import violations
 
-REPO = "rook/tiny"
+from studio.core.cards import read_card
+from studio.hub.kyutai import DEFAULT_SPEAKERS, SPEAKERS
+
+REPO, KYUTAI = "rook/tiny", "kyutai/tts-tiny"
+OTHERS = ("vctk/p226_023.wav", "vctk/p228_023.wav", "cml-tts/fr/10087_11650_000028-0002.wav")
 
 
 @pytest.fixture(scope="module")
@@ -19,6 +26,9 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
     with hub_server() as server:
         files = {path.name: path.read_bytes() for path in folder.iterdir()}
         server.repository(REPO).commit(files | {"training.pt": b"\x80"})
+        server.repository(KYUTAI).commit(published_files(tmp_path_factory.mktemp("kyutai")))
+        speaker = save({"speaker_wavs": torch.zeros(1, 6, 3)})
+        server.repository(SPEAKERS).commit({f"{path}{SPEAKERS_END}": speaker for path in (*DEFAULT_SPEAKERS, *OTHERS)})
         yield server
 
 
@@ -77,3 +87,25 @@ def test_a_voice_is_looked_up_pulled_verified_and_removed(
     page.get_by_text("my-tiny is removed.").wait_for()
     page.get_by_text("No voice was pulled yet.").wait_for()
     assert not Path(site.folder / "voices" / "my-tiny").exists()
+
+
+def test_speakers_of_a_published_model_are_chosen(site: Site, enter: Callable[..., Any]) -> None:
+    page = enter("library")
+    page.get_by_text("Voices from the hub").click()
+    page.get_by_label("Repository").fill(KYUTAI)
+    page.get_by_role("button", name="Look it up").click()
+    field = page.get_by_label("Speakers: up to 32 of 4")
+    for path in OTHERS:
+        field.fill(path)
+        page.get_by_role("list", name="Chosen speakers").get_by_text(path).wait_for()
+    field.fill("vctk/nobody")
+    page.get_by_role("button", name=f"Remove {OTHERS[0]}").click()
+    assert page.get_by_role("list", name="Chosen speakers").get_by_role("listitem").count() == 2
+    assert violations(page) == []
+    for width in (390, 1280, 1920):
+        page.set_viewport_size({"width": width, "height": 900})
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), width
+    page.get_by_role("button", name="Accept the licence and pull").click()
+    page.get_by_text("tts-tiny is pulled.").wait_for()
+    card = read_card(site.folder / "voices" / "tts-tiny")
+    assert card.speakers == ("p228_023", "10087_11650_000028-0002")

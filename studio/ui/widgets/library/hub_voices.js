@@ -5,6 +5,7 @@ import { counted } from "../page/plurals.js";
 import { button, h, showStatus } from "../rate/dom.js";
 
 const POLL_MS = 700;
+const MOST_SPEAKERS = 32;
 const megabytes = (bytes) => `${(bytes / 1e6).toLocaleString(undefined, { maximumFractionDigits: 1 })} MB`;
 
 export class HubVoices {
@@ -153,10 +154,12 @@ export class HubVoices {
     ];
     if (offer.refused.length)
       facts.push(["Left out", `${offer.refused.join(", ")} (pickles, which can run code when they are loaded)`]);
+    this.speakers = [];
     const accept = button("Accept the licence and pull", () => this.pull(offer), { class: "primary" });
     this.offer.replaceChildren(
       h("h2", { text: `${offer.name}: ${offer.title}` }),
       h("dl", {}, ...facts.flatMap(([name, text]) => [h("dt", { text: name }), h("dd", { text })])),
+      offer.speakers.length ? this.speakerChoice(offer.speakers) : "",
       h(
         "div",
         { class: "actions" },
@@ -168,6 +171,46 @@ export class HubVoices {
     accept.focus();
   }
 
+  /** A field that completes the paths of speakers, and those that were chosen. */
+  speakerChoice(paths) {
+    const known = new Set(paths);
+    const field = h("input", {
+      type: "text",
+      id: "hub-speaker",
+      list: "hub-speakers",
+      autocomplete: "off",
+      spellcheck: "false",
+      placeholder: "a part of its path",
+    });
+    const chosen = h("ul", { class: "hub-list", "aria-label": "Chosen speakers" });
+    const show = () =>
+      chosen.replaceChildren(
+        ...this.speakers.map((path) => {
+          const leave = () => {
+            this.speakers = this.speakers.filter((one) => one !== path);
+            show();
+            field.focus();
+          };
+          return h("li", {}, h("span", { text: path }), button("Remove", leave, { "aria-label": `Remove ${path}` }));
+        }),
+      );
+    field.addEventListener("input", () => {
+      if (!known.has(field.value) || this.speakers.length >= MOST_SPEAKERS) return;
+      if (!this.speakers.includes(field.value)) this.speakers.push(field.value);
+      field.value = "";
+      show();
+    });
+    return h(
+      "div",
+      { class: "field" },
+      h("label", { for: "hub-speaker", text: `Speakers: up to ${MOST_SPEAKERS} of ${paths.length}` }),
+      field,
+      h("datalist", { id: "hub-speakers" }, ...paths.map((path) => h("option", { value: path }))),
+      h("p", { class: "muted", text: "Without a choice, the speaker of Kyutai's own examples is pulled." }),
+      chosen,
+    );
+  }
+
   leave() {
     this.offer.hidden = true;
     this.address.focus();
@@ -176,9 +219,8 @@ export class HubVoices {
   pull({ address, name }) {
     this.offer.hidden = true;
     this.wasRunning = true;
-    return this.tried(async () =>
-      this.showPull((await this.calls.post("voices/pull", { address, name, accepts_licence: true })).pull),
-    );
+    const wanted = { address, name, accepts_licence: true, speakers: this.speakers };
+    return this.tried(async () => this.showPull((await this.calls.post("voices/pull", wanted)).pull));
   }
 
   /** Show a pull's progress, and ask again while it runs; its end is reported once. */
