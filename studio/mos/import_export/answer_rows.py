@@ -162,7 +162,7 @@ def read_rows(table: AnswerTable, columns: Mapping[str, str]) -> tuple[AnswerRow
     codes: list[int] = []
     distinct: dict[AnswerRow, int] = {}
     left_out: Counter[str] = Counter()
-    as_share = _shares(table, columns["outcome"]) if "outcome" in columns else {}
+    as_word = _outcome_words(table, columns) if "outcome" in columns else {}
     # Lines that are alike but for the rater and the script are read once, unless these depend on the path of a file.
     apart = [what for what in _NAMES if what in columns and "file" not in columns]
     alike = [what for what in columns if what not in apart]
@@ -175,7 +175,7 @@ def read_rows(table: AnswerTable, columns: Mapping[str, str]) -> tuple[AnswerRow
             own = {what: name for what, name in zip(_NAMES, (rater, item), strict=True) if name is not None}
             if line is None:
                 cells = own | {what: cell.strip() for what, cell in zip(alike, key, strict=True)}
-                line = known[key] = _read_line(cells, as_share, distinct, table.where(number))
+                line = known[key] = _read_line(cells, as_word, distinct, table.where(number))
             elif not line.missing:
                 _check_names(own, table.where(number))
             if not line.missing:
@@ -210,7 +210,7 @@ class _Line:
     missing: str = ""
 
 
-def _read_line(cells: Cells, as_share: Mapping[str, str], distinct: dict[AnswerRow, int], where: str) -> _Line:
+def _read_line(cells: Cells, as_word: Mapping[str, str], distinct: dict[AnswerRow, int], where: str) -> _Line:
     """The answers of a line, which are added to ``distinct``. Raises BadFile."""
     empty = next((what for what in ("score", "outcome") if _is_missing(what, cells)), None)
     if empty:
@@ -220,8 +220,8 @@ def _read_line(cells: Cells, as_share: Mapping[str, str], distinct: dict[AnswerR
         cells = _of_file(cells["file"], cells.get("system", "")) | named
     if not cells.keys() & {"score", "outcome", "wins_a"}:
         cells = {**cells, "outcome": "a"}  # a line names the winner and the loser
-    elif as_share:
-        cells = {**cells, "outcome": as_share[cells["outcome"]]}
+    elif as_word:
+        cells = {**cells, "outcome": as_word.get(cells["outcome"], cells["outcome"])}
     _check_names(cells, where)
     rows = _votes(cells, where) if "wins_a" in cells else [_row(cells, where)]
     codes = [distinct.setdefault(row, len(distinct)) for row in rows]
@@ -233,6 +233,31 @@ def _is_missing(what: str, cells: Cells) -> bool:
         return False
     text = cells[what].casefold()
     return not text or (text in UNKNOWN and cells[what] not in (cells.get("a"), cells.get("b")))
+
+
+def _outcome_words(table: AnswerTable, columns: Mapping[str, str]) -> dict[str, str]:
+    """Words for outcomes that are shares of a vote, or sides that are also names of systems.
+
+    ``b`` in a line of the systems b and c may be the system or the side. It is the side where another line says a or b
+    of other systems. Raises BadFile: nothing tells.
+    """
+    if shares := _shares(table, columns["outcome"]):
+        return shares
+    said = set(zip(*(table.cells[columns[what]] for what in ("outcome", "a", "b") if what in columns), strict=True))
+    lines = [tuple(cell.strip() for cell in line) for line in said]
+    sides = {text: side for text, *_ in lines if (side := OUTCOME_OF.get(text.casefold(), "")) in ("a", "b")}
+    named = [(text, sides[text], "a" if text == a else "b") for text, a, b in lines if text in sides and text in (a, b)]
+    if all(side == by_name for _, side, by_name in named):
+        return {}
+    are_sides = any(text in sides and text not in names for text, *names in lines)
+    are_names = any(text not in sides and text in names for text, *names in lines)
+    if are_sides == are_names:
+        text = next(text for text, side, by_name in named if side != by_name)
+        raise BadFile(
+            f"{table.name} has the outcome {text!r:.40}, which is a side and a system",
+            "write model_a or model_b for sides",
+        )
+    return {text: f"{side} wins" for text, side in sides.items()} if are_sides else {}
 
 
 def _shares(table: AnswerTable, column: str) -> dict[str, str]:

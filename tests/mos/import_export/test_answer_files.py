@@ -160,6 +160,19 @@ def test_votes_of_any_shape_are_ranked_alike(tmp_path: Path, text: str) -> None:
     }
 
 
+def test_sides_that_are_also_names_of_systems(tmp_path: Path) -> None:
+    sides = "a,b,outcome\nb,a,a\nb,a,b\na,c,a\nc,d,a\n"  # nobody is called a in the last line
+    votes, _ = read_votes(written(tmp_path / "s.csv", sides))
+    assert votes.outcome.tolist() == [A, B, A, A]
+    names = "a,b,outcome\nb,a,a\nb,a,b\na,c,a\nc,d,c\n"
+    votes, _ = read_votes(written(tmp_path / "n.csv", names))
+    assert votes.outcome.tolist() == [B, A, A, A]
+    with pytest.raises(
+        BadFile, match=r"has the outcome '[ab]', which is a side and a system; write model_a or model_b"
+    ):
+        read_votes(written(tmp_path / "u.csv", "a,b,outcome\nb,a,a\na,b,b\n"))
+
+
 def test_answers_given_twice_are_reported(tmp_path: Path) -> None:
     once = "rater,item,system,score\nr1,s1,heron,4\nr1,s2,heron,4\nr2,s1,heron,4\nr1,s1,teal,1\n"
     assert not any("further" in note for note in read_answers(written(tmp_path / "a.csv", once)).notes)
