@@ -72,6 +72,7 @@ _SEVERAL = re.compile(r"[IVX]+,? (?:and|&|or|to)|[A-Z][a-z]+s [IVX]+,")  # Parts
 def _roman(m: re.Match[str], at: Beside) -> str | None:
     text, of = m[1].upper(), m[2] or ""
     name = split_mark(at.before)[0] if at.before and at.before[-1] not in MARKS else ""
+    name = at.before if at.before.capitalize() in PARTS else name  # Vol. V
     value = numbers.roman(text)
     if not value:
         return None
@@ -266,7 +267,15 @@ _CONTEXTS: tuple[tuple[str, ContextReader], ...] = (
         r"in",
         lambda m, at: "inches" if at.before[-1:].isdecimal() and at.earlier in ("ft", "feet", "×", "x", "by") else None,
     ),
-    (r"(\d+)m", lambda m, at: f"{cardinal(m[1])} minutes" if re.fullmatch(r"\d+h", at.before) else None),
+    (
+        r"(\d+)m",
+        lambda m, at: (
+            f"{cardinal(m[1])} {'minute' if m[1] == '1' else 'minutes'}"
+            if re.fullmatch(r"\d+h", at.before) or re.fullmatch(r"\d+s\W?", at.after)
+            else None
+        ),
+    ),
+    (r"(\d+)s", lambda m, at: f"{cardinal(m[1])} seconds" if re.fullmatch(r"\d+m", at.before) else None),
     (
         r"x(\d{1,6})",
         lambda m, at: f"extension {numbers.digits(m[1])}" if re.fullmatch(r"\S*\d{4}", at.before) else None,

@@ -48,7 +48,8 @@ ABBREVIATIONS = {
     "Fla.": "florida", "Ariz.": "arizona", "Colo.": "colorado", "Conn.": "connecticut", "Mich.": "michigan",
     "Minn.": "minnesota", "Nebr.": "nebraska", "Nev.": "nevada", "Okla.": "oklahoma", "Tenn.": "tennessee",
     "Wis.": "wisconsin", "Wyo.": "wyoming", "incl.": "including", "excl.": "excluding", "qty.": "quantity",
-    "Qty.": "quantity", "Assn.": "association", "ver.": "version", "Ver.": "version", "Ste.": "suite", "Pt.": "part",
+    "Qty.": "quantity", "ch.": "chapter", "Assn.": "association", "ver.": "version", "Ver.": "version",
+    "Ste.": "suite", "Pt.": "part",
     "esp.": "especially", "viz.": "namely", "Amb.": "ambassador", "Atty.": "attorney", "Det.": "detective",
     "Insp.": "inspector", "Cdr.": "commander", "Brig.": "brigadier", "Mme.": "madame", "Pfc.": "private first class",
     "Pl.": "place", "Sq.": "square",
@@ -67,7 +68,7 @@ NUMBERED = {"No.": "number", "no.": "number", "No": "number", "#": "number", "Fi
             "Figs": "figures", "figs": "figures", "Eq": "equation", "eq": "equation", "Vol": "volume", "vol": "volume",
             "p.": "page", "pp": "pages", "Rt": "route", "Rte": "route", "Ch": "chapter", "ch": "chapter",
             "Sec": "section", "sec.": "section", "est.": "established", "Est.": "established",
-            "c.": "circa", "ca.": "circa", "Op.": "opus"}  # fmt: skip
+            "c.": "circa", "ca.": "circa", "Op.": "opus", "ch.": "chapter"}  # fmt: skip
 # Words after which a full stop behind dotted letters (U.S.) ends the sentence before.
 STARTERS = frozenset(
     "He She It They We I You The A An This That These Those There Then But And In On At So If When My His Her Our "
@@ -82,7 +83,7 @@ WORDS_TOO = frozenset("no c in al fig Sat Sun".split())  # abbreviations that ar
 _NEVER_LAST = (
     "Mr Mrs Ms Prof Pres Rev Sgt Capt Cpt Lt Col Gen Gov Sen Rep Hon hon Mt Ft Nos nos Fig Figs fig figs Vol vol vs Vs "
     "approx Approx pp cf ca p pg ext Apt Drs Mx Rm Op Ch Sec Eq eq Maj Cpl Adm sq cu fl Rs Tel tel Pvt Cmdr Messrs "
-    "incl excl Ver ver Ste Pt esp viz Amb Atty Det Insp Cdr Brig Mme Pfc Attn attn "
+    "ch incl excl Ver ver Ste Pt esp viz Amb Atty Det Insp Cdr Brig Mme Pfc Attn attn "
     "Supt Msgr Assoc Asst v Rt Rte Est Univ Intl Natl Max Min"
 )
 # Behind these a name goes on: only a word of STARTERS begins a sentence there.
@@ -279,7 +280,8 @@ READ_AS = {
 PARTS = frozenset(
     "War Part Chapter Act Scene Book Volume Phase Stage Section Article Title Type Class Level Unit Figure Table "
     "Appendix WrestleMania Wrestlemania Olympiad Fantasy Quest Opus Symphony Sonata Element Saw Sequel Vatican "
-    "Bowl Mk Game Rocky Episode Season Tier Schedule Canto Psalm Division Category Group Grade Mark Apollo".split()
+    "Bowl Mk Vol. Ch. Sec. Fig. Game Rocky Episode Season Tier Schedule Canto Psalm Division Category Group Grade "
+    "Mark Apollo".split()
 )
 # After the first names of sovereigns a numeral is an ordinal.
 SOVEREIGNS = frozenset(

@@ -49,7 +49,7 @@ _SCALES = "|".join(sorted(SCALE_LETTERS, key=len, reverse=True))
 _HALF = r"[aApP]\.?[mM]\.?"
 CURRENCY = "|".join(sorted((re.escape(sign) for sign in CURRENCIES if not sign.isalpha()), key=len, reverse=True))
 VULGARS = "".join(VULGAR)
-AMOUNT = rf"{SIGN}?{NUM}(?:[-~]{NUM})?"
+AMOUNT = rf"{SIGN}?{NUM}(?:[-~±]{NUM})?"
 EXPONENT = r"(?:[²³]|\^[-+−]?\d{0,4})*(?:[²³]|\^[-+−]?\d{1,4})"
 SCIENTIFIC = rf"{SIGN}?{NUM}(?:[eE][-+]?\d{{1,3}}|[×x*]10{EXPONENT})|10{EXPONENT}"
 _SHARED = (" percent", " degrees celsius", " degrees fahrenheit")  # said once in a range
@@ -61,9 +61,9 @@ Reader = Callable[[re.Match[str]], str | None]
 
 
 def amount_of(text: str) -> str:
-    """An amount or a range of two: 5, -3.2, 10-20."""
-    if match := re.fullmatch(rf"({SIGN}?{NUM})[-~]({NUM})", text):
-        return f"{cardinal(match[1])} to {cardinal(match[2])}"
+    """An amount or a range of two: 5, -3.2, 10-20, 5±1."""
+    if match := re.fullmatch(rf"({SIGN}?{NUM})([-~±])({NUM})", text):
+        return f"{cardinal(match[1])} {'plus or minus' if match[2] == '±' else 'to'} {cardinal(match[3])}"
     return cardinal(text)
 
 
@@ -168,8 +168,10 @@ def _days(match: re.Match[str]) -> str | None:
 def _numerals(match: re.Match[str]) -> str | None:
     """I-III, IV-VI; not X-C or CD-V."""
     first, second = roman((match[1] or match[3]).upper()), roman((match[2] or match[4]).upper())
-    is_range = first and second > first and len(match[0]) > 3 and set(match[0].upper()) <= set("IVX-~")
-    return f"{cardinal(str(first))} to {cardinal(str(second))}" if is_range else None
+    is_range = (
+        first and second > first and len(match[0]) > 3 and (set(match[0].upper()) <= set("IVX-~") or first > 1000)
+    )
+    return f"{number(str(first))} to {number(str(second))}" if is_range else None
 
 
 def _bearing(match: re.Match[str]) -> str:
@@ -226,6 +228,10 @@ _RULES: list[tuple[re.Pattern[str], Reader]] = [
         (
             rf"(?P<sign>{SIGN}?)(?P<cur>{CURRENCY})(?P<neg>[-−+]?)(?P<num>{NUM})(?:,-|(?P<scale>{_SCALES})?(?P<plus>\+?))",
             _prefixed,
+        ),
+        (
+            rf"({CURRENCY})({NUM})([a-z]{{2,9}})",  # $5ea; not $5k
+            lambda m: f"{money('', m[1], m[2])} {'each' if m[3] == 'ea' else m[3]}",
         ),
         (rf"({SIGN}?)({NUM})({CURRENCY})", lambda m: money(m[1], m[3], m[2])),
         (rf"((?:{CURRENCY}).*\d[A-Za-z]?|.*\d(?:{CURRENCY}))/([A-Za-z]+)", _per),
@@ -328,9 +334,9 @@ _RULES: list[tuple[re.Pattern[str], Reader]] = [
             lambda m: f"{cardinal(m[1])} to {cardinal(m[2])} {m[3].replace('-', ' ')}",
         ),
         (rf"({DAY_OR_MONTH})\.?[-~]({DAY_OR_MONTH})\.?", lambda m: f"{day_or_month(m[1])} to {day_or_month(m[2])}"),
-        (r"([IVXLC]+)[-~]([IVXLC]+)|([ivx]+)[-~]([ivx]+)", _numerals),
+        (r"([IVXLCDM]+)[-~]([IVXLCDM]+)|([ivx]+)[-~]([ivx]+)", _numerals),
         (r"([IVX]{2,})-(\d+)", lambda m: f"{cardinal(str(roman(m[1])))} {cardinal(m[2])}" if roman(m[1]) else None),
-        (rf"(\d*[{VULGARS}]|\d/\d)[-~](\d*[{VULGARS}]|\d/\d)", _days),
+        (rf"(\d*[{VULGARS}]|\d/\d)[-~](\d*[{VULGARS}]|\d/\d|\d\d?)", _days),
         (r"(\d{1,2})'-(\d{1,2})", lambda m: f"{cardinal(m[1])} to {cardinal(m[2])} feet"),
         (r"(\d'\d\d?)(?:inch)?[-~](\d'\d\d?)(?:inch)?", _days),
         (r"(\d+(?::\d\d)?)-?ish", lambda m: f"{phrase(m[1])} ish"),

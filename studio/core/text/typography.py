@@ -30,7 +30,7 @@ _ABBREVIATED = (
     "hr hrs mins secs in ft mi yd min sec gal pt qt yr yrs wk wks Esq Pvt Cmdr Messrs Attn attn est Est Rt Rte hon "
     "Supt Msgr c v al Sat Sun Assoc Asst Ct Cres Bldg bldg Univ Intl Natl govt Govt max Max Min avg Approx misc "
     "yds sq cu fl Rs Tel tel Drs Mx Rm Op doz mos Calif Tex Fla Ariz Colo Conn Mich Minn Nebr Nev Okla Tenn Wis Wyo "
-    "incl excl qty Qty Assn ver Ver Ste Pt esp viz Amb Atty Det Insp Cdr Brig Mme Pfc Pl Sq Fwy Dist "
+    "ch incl excl qty Qty Assn ver Ver Ste Pt esp viz Amb Atty Det Insp Cdr Brig Mme Pfc Pl Sq Fwy Dist "
     "Mon Tue Tues Wed Thu Thur Thurs Fri "
     "Jan Feb Mar Apr Jun Jul Aug Sep Sept Oct Nov Dec etc vs Vs approx dept Dept pp cf Ph.D"
 )
@@ -56,6 +56,8 @@ _TYPOGRAPHIC = {
     "㎨": "m/s²",
     "№": "#",
     "″": "inch",
+    "♭": f"{BREAK}flat",
+    "♯": f"{BREAK}sharp",
     "μ": "µ",
     **dict(zip("ßẞæÆœŒøØđĐðÐþÞłŁıŋŊħĦĸ", "ss SS ae AE oe OE o O d D d D th Th l L i ng Ng h H k".split(), strict=True)),
 }
