@@ -30,6 +30,7 @@ from studio.core.speaking import speak_once
 from studio.core.traces.trace import Trace, open_trace
 from studio.core.traces.trace_writer import save_trace
 from studio.engine.engine import LocalEngine, open_engine
+from studio.engine.families.base import SupportsReferences
 from studio.engine.tokenizers import dmel
 from studio.measure.references import clean
 from studio.text.normalise import best
@@ -181,6 +182,41 @@ def test_telephone_line_is_refused(engine: LocalEngine, spoken: Trace, wanted: S
     sound = dmel.resample(torch.from_numpy(to_float(spoken.pcm)), spoken.rate_hz, 8_000).numpy()
     with pytest.raises(BadRecording, match="of a telephone line"):
         engine.speakers().add(replace(wanted, samples=sound, rate_hz=8_000))
+
+
+FRAMES = np.full((8, dmel.CHANNELS), 5, np.uint8)
+FITS = {"frames": FRAMES, "transcript": np.array([0, 5, 0, 6]), "words": np.array([0] * 4 + [1] * 4)}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"frames": FRAMES[:3]},
+        {"frames": FRAMES[:, :40]},
+        {"frames": FRAMES.astype(np.int64)},
+        {"frames": FRAMES + 11},
+        {"frames": np.tile(FRAMES, (20, 1)), "words": np.zeros(160, np.int64)},
+        {"frames": FRAMES[:0], "words": np.zeros(0, np.int64)},
+        {"transcript": np.array([5, 0, 6])},
+        {"transcript": np.array([0, -5])},
+        {"transcript": np.array([0, 10_000])},
+        {"transcript": np.zeros(0, np.int64)},
+        {"transcript": np.array([[0, 5]])},
+        {"words": np.array([1] * 4 + [0] * 4)},
+        {"words": np.full(8, 2)},
+        {"words": np.full(8, -1)},
+        {"words": np.zeros(7, np.int64)},
+    ],
+)
+def test_stored_reference_must_fit_the_net(engine: LocalEngine, change: dict[str, np.ndarray]) -> None:
+    family = engine.voice("finch").family
+    assert isinstance(family, SupportsReferences)
+    number = family.add_reference(FITS)
+    assert number >= 12 and len(family.prompt(number)) == 8 + dmel.SILENCE_FRAMES
+    with pytest.raises(BadVoice, match="does not fit this voice"):
+        family.add_reference(FITS | change)
+    with pytest.raises(BadVoice, match="does not fit this voice"):
+        family.add_reference({name: FITS[name] for name in FITS if name not in change})
 
 
 def test_there_are_so_many_at_most(folder: Path, engine: LocalEngine, wanted: SpeakerRequest) -> None:

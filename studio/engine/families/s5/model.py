@@ -325,17 +325,23 @@ _LONGEST_REFERENCE = 400  # frames
 
 def speaker_reference(net: S5, speaker: int) -> SpeakerReference:
     """A speaker's reference, split into words; empty if an embedding gives the speaker."""
-    return split_reference(net, *net.reference_of(speaker))
-
-
-def split_reference(net: S5, symbols: Sequence[int], frames: Tensor) -> SpeakerReference:
-    """A reference, phoneme ids [T] and frames uint8 [R, 80], split into words."""
+    symbols, frames = net.reference_of(speaker)
     if not symbols:
         return SpeakerReference([], frames.cpu().numpy(), [])
+    spoken = words_by_frame(net, symbols, frames) if net.config.decoder_mask else []
+    return SpeakerReference(split_words(symbols), frames.cpu().numpy(), spoken)
+
+
+def split_words(symbols: Sequence[int]) -> list[list[int]]:
+    """Phoneme ids of each word; a word begins with a space."""
     words = [*accumulate(int(symbol == SPACE) for symbol in symbols)]
-    spelled = [[s for s, w in zip(symbols, words, strict=True) if w == word] for word in range(1, words[-1] + 1)]
-    spoken = [words[t] - 1 for t in net.align(symbols, frames)] if net.config.decoder_mask else []
-    return SpeakerReference(spelled, frames.cpu().numpy(), spoken)
+    return [[s for s, w in zip(symbols, words, strict=True) if w == word] for word in range(1, words[-1] + 1)]
+
+
+def words_by_frame(net: S5, symbols: Sequence[int], frames: Tensor) -> list[int]:
+    """The word of each frame of a reference, phoneme ids [T] and frames uint8 [R, 80]."""
+    words = [*accumulate(int(symbol == SPACE) for symbol in symbols)]
+    return [words[t] - 1 for t in net.align(symbols, frames)]
 
 
 def load_s5_weights(net: S5, card: Card, folder: Path) -> None:

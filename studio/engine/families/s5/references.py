@@ -15,11 +15,11 @@ from torch import Tensor
 from studio.core.errors import BadVoice
 from studio.core.speakers import BadRecording
 from studio.engine.families.base import NewReference
-from studio.engine.families.s5.model import S5, is_reference, split_reference
+from studio.engine.families.s5.model import S5, is_reference, split_words, words_by_frame
 from studio.engine.families.s5.policy import SpeakerReference
 from studio.engine.tokenizers import dmel
 
-FRAMES, TRANSCRIPT = "frames", "transcript"
+FRAMES, TRANSCRIPT, WORDS = "frames", "transcript", "words"  # the word of each frame
 MIN_LOG_SHARE = -3.9  # of the path
 _MIN_SHARE = 0.5  # of the net's longest reference that is used, if the recording has it
 
@@ -55,25 +55,31 @@ def new_reference(net: S5, frames: Tensor, spelled: Sequence[Sequence[int]]) -> 
     long = [i for i in fits if ends[i] >= _MIN_SHARE * most] or fits[-1:]
     loudness = frames.float().mean(1).numpy()
     last = min(long, key=lambda i: (loudness[ends[i] - 1], -i))
+    used, transcript = frames[: ends[last]], symbols[: through[last]]
     tensors = {
-        FRAMES: frames[: ends[last]].numpy(),
-        TRANSCRIPT: np.array(symbols[: through[last]], np.int64),
+        FRAMES: used.numpy(),
+        TRANSCRIPT: np.array(transcript, np.int64),
+        WORDS: np.array(words_by_frame(net, transcript, used.to(net.silence.device)), np.int64),
     }
     return NewReference(tensors, ends[last] * frame_s)
 
 
 def read_reference(net: S5, tensors: Mapping[str, np.ndarray]) -> SpeakerReference:
-    """A stored reference, split into words. Raises BadVoice: it does not fit the net."""
+    """A stored reference; the net is not run. Raises BadVoice: it does not fit the net."""
     problem = BadVoice(
         "the reference of an added speaker does not fit this voice", "remove the speaker, and add it again"
     )
-    if not {FRAMES, TRANSCRIPT} <= tensors.keys():
+    if not {FRAMES, TRANSCRIPT, WORDS} <= tensors.keys():
         raise problem
-    frames, symbols = tensors[FRAMES], tensors[TRANSCRIPT]
+    frames, symbols, words = tensors[FRAMES], tensors[TRANSCRIPT], tensors[WORDS]
     is_shaped = symbols.ndim == 1 and frames.ndim == 2 and frames.shape[1] == dmel.CHANNELS
-    if not is_shaped or (frames.dtype, symbols.dtype) != (np.uint8, np.int64):
+    is_shaped = is_shaped and words.shape == frames.shape[:1]
+    if not is_shaped or (frames.dtype, symbols.dtype, words.dtype) != (np.uint8, np.int64, np.int64):
         raise problem
-    ids, levels = [*map(int, symbols)], torch.from_numpy(frames)
+    ids, spoken, levels = [*map(int, symbols)], [*map(int, words)], torch.from_numpy(frames)
     if not 0 < len(frames) <= net.config.reference_frames or not is_reference(ids, levels):
         raise problem
-    return split_reference(net, ids, levels.to(net.silence.device))
+    spelled = split_words(ids)
+    if spoken != sorted(spoken) or not 0 <= spoken[0] <= spoken[-1] < len(spelled):
+        raise problem
+    return SpeakerReference(spelled, frames, spoken if net.config.decoder_mask else [])

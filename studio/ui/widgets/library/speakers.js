@@ -57,16 +57,16 @@ export class Speakers {
     this.form = h(
       "form",
       { class: "speaker-form", "aria-label": "Add a speaker", on: { submit: (event) => this.send(event) } },
-      h("div", { class: "pair" }, field("Voice", this.voice), field("Name of the speaker", this.name)),
+      h("div", { class: "pair" }, field("Added to", this.voice), field("Name of the speaker", this.name)),
       field(
         "Read this aloud, or write what your recording says",
         this.text,
-        "One person, in a quiet room, in English. The voice uses the first seconds of it.",
+        "One person, in a quiet room, in English. The first seconds are used.",
       ),
       this.recording.element,
       h("label", { class: "consent", for: "consent" }, this.consent, this.consentText),
       field("Who confirms that, and how (optional; stored with the speaker)", this.by),
-      tick("keep", "Store the recording too. Otherwise only what the voice uses of it is stored, and its digest."),
+      tick("keep", "Store the recording too. Otherwise only the part that is used is stored, and a digest."),
       h("div", { class: "actions" }, this.add, this.missing),
     );
     return this.form;
