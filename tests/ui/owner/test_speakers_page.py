@@ -119,8 +119,7 @@ def test_speaker_is_recorded_added_heard_and_removed(site: Site, opened: Callabl
     until(says_so)  # the trace exists shortly after the response
     page.get_by_role("link", name=f"Hear finch:{NAME}").click()
     page.wait_for_function("name => document.querySelector('[data-set=\"speaker\"]')?.value === name", arg=NAME)
-    page.goto(f"{site.url}library")
-    page.get_by_text("Speakers from a recording").click()
+    page.get_by_role("link", name="Add a speaker from a recording").click()
     page.get_by_role("button", name=f"Remove finch:{NAME}").click()
     page.get_by_role("button", name="Remove", exact=True).click()
     page.get_by_text(f"{NAME} is removed.").wait_for()

@@ -76,6 +76,7 @@ class Library {
     if (!(await this.find())) return;
     this.content.hidden = false;
     this.root.dataset.stage = "open";
+    this.speakers.openIfNamed();
     const trace = this.search.keep;
     if (trace)
       this.showError(

@@ -22,7 +22,11 @@ export class Speakers {
     );
     this.element = h(
       "details",
-      { class: "owner-card hub-voices speakers", on: { toggle: () => this.element.open && this.load() } },
+      {
+        class: "owner-card hub-voices speakers",
+        id: "speakers",
+        on: { toggle: () => this.element.open && this.load() },
+      },
       h("summary", { text: "Speakers from a recording" }),
       this.intro,
       this.limits,
@@ -82,6 +86,13 @@ export class Speakers {
     } catch (error) {
       this.showMessage(error.message);
     }
+  }
+
+  /** Open the section where the address names it. */
+  openIfNamed() {
+    if (location.hash !== "#speakers") return;
+    this.element.open = true;
+    this.element.scrollIntoView();
   }
 
   load() {
