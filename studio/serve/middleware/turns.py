@@ -2,13 +2,15 @@
 
 import asyncio
 import math
-from collections import Counter
+import time
+from collections import Counter, deque
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
 
 from studio.core.errors import Busy
 
-SHARE = 4.0  # while an utterance is spoken, requests run for at most one part in so many of the time
+SHARE = 4.0  # while an utterance is spoken, requests compute for at most one part in so many of the time
+AT_ONCE = 8  # requests that run together while none is spoken: most of them wait for the database
 MAX_RUN_S = 0.02  # of a request that only waits, for a trace or for an event
 
 
@@ -54,14 +56,24 @@ class _Run:
 
     def __init__(self, began_s: float) -> None:
         self.began_s, self.ended_s = began_s, math.inf
+        self._began_cpu_s, self._cpu_s = time.process_time(), math.inf
         self.has_ended = asyncio.Event()
+
+    def end(self, now_s: float) -> None:
+        self.ended_s, self._cpu_s = now_s, time.process_time() - self._began_cpu_s
+        self.has_ended.set()
+
+    def cost_s(self) -> float:
+        """What it took of the processor at most, until now or its end: the whole process meanwhile."""
+        return min(self.ended_s - self.began_s, self._cpu_s, time.process_time() - self._began_cpu_s, MAX_RUN_S)
 
 
 class RequestPacer:
-    """Starts requests one after another, so that what passes them waits for one at most.
+    """Starts requests one after another, so that what passes them waits for few.
 
-    Beside speech, each starts after a rest that is proportional to the run of the one before it. The rest leaves the
-    event loop and the interpreter's lock to speech, whatever a request costs on this machine.
+    Beside speech, each starts after the end of the one before it and a rest that is proportional to what that one took
+    of the processor. The rest leaves the event loop and the interpreter's lock to speech, whatever a request costs on
+    this machine. Without speech, ``AT_ONCE`` run together.
 
     Args:
         max_run_s: a request that has run for so long delays no other. With 0 only their starts are apart.
@@ -70,22 +82,25 @@ class RequestPacer:
     def __init__(self, max_run_s: float = MAX_RUN_S) -> None:
         self._max_run_s = max_run_s
         self._turns = Turns()
-        self._last: _Run | None = None
+        self._runs = deque[_Run](maxlen=AT_ONCE)  # the last ones to start
 
     @asynccontextmanager
     async def run(self, address: str, is_speaking: Callable[[], bool]) -> AsyncGenerator[None]:
         """Wait for the turn of an address, and for a rest while an utterance is spoken; the block is the request."""
         loop = asyncio.get_running_loop()
         async with self._turns.turn(address):
-            if self._last is not None:
-                await _wait_for(self._last, self._max_run_s)
-                await _rest(self._last, SHARE if is_speaking() else 0.0)
-            self._last = run = _Run(loop.time())
+            if is_speaking() and self._runs:
+                await _wait_for(self._runs[-1], self._max_run_s)
+            elif len(self._runs) == AT_ONCE:
+                await _wait_for(self._runs[0], self._max_run_s)
+            if self._runs:
+                await _rest(self._runs[-1], SHARE if is_speaking() else 0.0)
+            run = _Run(loop.time())
+            self._runs.append(run)
         try:
             yield
         finally:
-            run.ended_s = loop.time()
-            run.has_ended.set()
+            run.end(loop.time())
 
 
 async def _wait_for(run: _Run, max_s: float) -> None:
@@ -96,5 +111,4 @@ async def _wait_for(run: _Run, max_s: float) -> None:
 
 async def _rest(run: _Run, share: float) -> None:
     """Rest for at least one turn of the event loop: 64 requests that arrive at once are not answered in one."""
-    run_s = min(run.ended_s - run.began_s, MAX_RUN_S)
-    await asyncio.sleep(run.began_s + share * run_s - asyncio.get_running_loop().time())
+    await asyncio.sleep(run.began_s + share * run.cost_s() - asyncio.get_running_loop().time())

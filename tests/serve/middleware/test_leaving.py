@@ -16,6 +16,7 @@ from starlette.types import Receive, Scope, Send
 from studio.serve import server
 from studio.serve.middleware import connections
 from studio.serve.middleware.callers import CALLER, LateCaller
+from studio.serve.middleware.turns import AT_ONCE
 from studio.ui.gradio_middleware import PAGE_BURST, PageLimits
 
 HIGH_WATER_BYTES, LOW_WATER_BYTES = 65_536, 16_384  # of asyncio: above it writing is paused; below, resumed
@@ -24,22 +25,23 @@ HIGH_WATER_BYTES, LOW_WATER_BYTES = 65_536, 16_384  # of asyncio: above it writi
 def test_waiting_requests_of_clients_that_have_left_do_not_run(
     serving: Serving, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(server, "MAX_RUN_S", 1000.0)  # the next request waits for the end of the one before
+    monkeypatch.setattr(server, "MAX_RUN_S", 1000.0)  # the next request waits for the end of one before
     served, go_on, ran = serving(), threading.Event(), list[str]()
     served.app.get("/held")(lambda: go_on.wait(60.0))
     served.app.get("/next")(lambda: ran.append("next"))
     tasks = served._server.server_state.tasks
     try:
-        held = Raw(served)
-        held.get("/held")
-        eventually(lambda: len(tasks) == 1, "the running request")
+        held = [Raw(served) for _ in range(AT_ONCE)]
+        for raw in held:
+            raw.get("/held")
+        eventually(lambda: len(tasks) == AT_ONCE, "the running requests")
         clients = [Raw(served) for _ in range(20)]
         for raw in clients:
             raw.get("/next")
-        eventually(lambda: len(tasks) == 21, "the waiting requests")
+        eventually(lambda: len(tasks) == AT_ONCE + 20, "the waiting requests")
         for raw in clients:
             raw.socket.close()
-        eventually(lambda: len(tasks) == 1, "the end of the waiting requests", PATIENCE_S / 2)
+        eventually(lambda: len(tasks) == AT_ONCE, "the end of the waiting requests", PATIENCE_S / 2)
     finally:
         go_on.set()
     assert ran == []
