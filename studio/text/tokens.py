@@ -109,7 +109,9 @@ def _range(match: re.Match[str]) -> str | None:
         first = first.removesuffix(" percent")
     if match["cur"] and match["b"][0].isdecimal():  # $10-15
         second = phrase(match["cur"] + match["b"])
-        return second and f"{cardinal(match['a'].removeprefix(match['cur']))} to {second}"
+        amount = match["a"].removeprefix(match["cur"])
+        first = cardinal(amount) if re.fullmatch(NUM, amount) else phrase(amount)
+        return second and first and f"{first} to {second}"
     return f"{first} to {second}"
 
 
@@ -229,6 +231,8 @@ _RULES: list[tuple[re.Pattern[str], Reader]] = [
             rf"(?P<sign>{SIGN}?)(?P<cur>{CURRENCY})(?P<neg>[-−+]?)(?P<num>{NUM})(?:,-|(?P<scale>{_SCALES})?(?P<plus>\+?))",
             _prefixed,
         ),
+        (rf"(?:₹|Rs\.)({NUM})(L|[Cc]r)", lambda m: f"{cardinal(m[1])} {'lakh' if m[2] == 'L' else 'crore'} rupees"),
+        (rf"((?:{CURRENCY}|Rs\.){NUM})/-", lambda m: phrase(m[1])),
         (
             rf"({CURRENCY})({NUM})([a-z]{{2,9}})",  # $5ea; not $5k
             lambda m: f"{money('', m[1], m[2])} {'each' if m[3] == 'ea' else m[3]}",
@@ -302,8 +306,10 @@ _RULES: list[tuple[re.Pattern[str], Reader]] = [
         (r"'(\d\d)", lambda m: f"oh {cardinal(m[1][1])}" if m[1][0] == "0" else cardinal(m[1])),
         (r"tel:(\+?\d{7,15})", lambda m: f"telephone {groups(m[1])}"),
         (
-            r"\.([a-z][a-z0-9]{1,4}|NET)",
-            lambda m: f"dot {m[1].lower() if set(m[1].lower()) & set('aeiouy') else ' '.join(m[1])}",
+            r"\.([a-z]{1,4}|NET)(\d?)",
+            lambda m: " ".join(
+                ("dot", m[1].lower() if set(m[1].lower()) & set("aeiouy") else " ".join(m[1]), *map(cardinal, m[2]))
+            ),
         ),
         (
             r"([A-Za-z]|\d+)\^(?:(-)\^?)?([A-Za-z])",

@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from studio.bench.evaluation.words import comparable, read_in_parts, read_rows
 from studio.core.folders import TEXTS
@@ -42,6 +44,18 @@ def test_cuts_change_nothing() -> None:
         for _ in range(3):
             edges = sorted({0, len(text), *(rng.randrange(len(text) + 1) for _ in range(3))})
             assert read_in_parts(text[a:b] for a, b in pairwise(edges)) == whole, (text, edges)
+
+
+PIECES = (
+    "1 5 0 12 2024 1,000 0.5 .5 1,5 ½ $ € ₹ US$ Rs. - – − ~ ± + = / : . , ' \" ° °C ² ⁻ ⁺ ^ × x * % # ( ) k K M B bn m km kg "
+    "mg W s min in oz. am pm p.m. Jan Jan. May Mon Dec. st th I V X II ii c. No. pp. Dr. St. Ave. Inc. U.S. e.g. µ α · ≤ != "
+    "== < > -> ish ea L Cr '23 tel: .txt .mp3 _ | @ www. .com E H 2O CO₂ ♭ ⅷ ″ ′ a the of million hours ; ! ?"
+).split()
+
+
+@given(st.lists(st.sampled_from([*PIECES, *[" "] * 20, "\n"]), max_size=9).map("".join), st.integers(0, 40))
+def test_any_pieces_are_read_for_any_cutting(text: str, edge: int) -> None:
+    assert read_in_parts([text[:edge], text[edge:]]) == read_in_parts([text])
 
 
 def test_beginnings_end_where_the_text_does() -> None:
