@@ -224,7 +224,7 @@ _RULES: list[tuple[re.Pattern[str], Reader]] = [
         (r"((?:19|20)\d\d)(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])", lambda m: full_date(m[2], m[3], m[1])),
         (rf"{SIGN}?{NUM}", lambda m: number(m[0])),
         (
-            rf"({'|'.join(map(re.escape, CODES))})\$?({NUM})({_SCALES})?",
+            rf"({'|'.join(map(re.escape, sorted(CODES, key=len, reverse=True)))})\$?({NUM})({_SCALES})?",
             lambda m: money("", CODES[m[1]], m[2], m[3] or ""),
         ),
         (
