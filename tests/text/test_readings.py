@@ -47,9 +47,10 @@ def test_cuts_change_nothing() -> None:
 
 
 PIECES = (
-    "1 5 0 12 2024 1,000 0.5 .5 1,5 ½ $ € ₹ US$ Rs. - – − ~ ± + = / : . , ' \" ° °C ² ⁻ ⁺ ^ × x * % # ( ) k K M B bn "
-    "m km kg mg W s min in oz. am pm p.m. Jan Jan. May Mon Dec. st th I V X II ii c. No. pp. Dr. St. Ave. Inc. U.S. e.g. "
-    "µ α · ≤ != == < > -> ish ea L Cr '23 tel: .txt .mp3 _ | @ www. .com E H 2O CO₂ ♭ ⅷ ″ ′ a the of million hours ; ! ?"
+    "1 5 0 12 2024 1,000 0.5 .5 1,5 ½ $ € ₹ US$ Rs. - – − ~ ± + = / : . , ' \" ° °C ² ⁻ ⁺ ^ × x * % # ( ) k K "
+    "M B bn m km kg mg W s min in oz. am pm p.m. Jan Jan. May Mon Dec. st th I V X II ii c. No. pp. Dr. St. "
+    "Ave. Inc. U.S. e.g. µ α · ≤ != == < > -> ish ea L Cr '23 tel: .txt .mp3 _ | @ www. .com E H 2O CO₂ ♭ ⅷ ″ "
+    "′ a the of million hours ; ! ?"
 ).split()
 
 
