@@ -64,7 +64,7 @@ _GREEK_NAMES = dict(
 )
 _LONE_GREEK = re.compile("(?<![α-ωΑ-Ωά-ώ])(?:[αβγδεζηθικλνξορστυφχψω]|[ΓΔΘΛΞΣΦΨ])(?![α-ωΑ-Ωά-ώ])")
 _A_TAG = "a tag of markup is not spoken"
-_INCHES = re.compile(rf'(?<=[{FRACTIONS}])"|(?<=\d/\d)"|(?<=/\d\d)"')
+_INCHES = re.compile(rf'(?<=[{FRACTIONS}])"|(?<=\d/\d)"|(?<=\d\.\d)"|(?<=/\d\d)"')
 _FEET_INCHES = re.compile(r'(?<=\d[\'′]\d)"|(?<=\d[\'′]\d\d)"')
 # Their decomposition would be read as a letter; a numeral of two letters is one.
 _LONE_ROMAN = re.compile("(?<![Ⅰ-ⅿ])[ⅠⅤⅩⅬⅭⅮⅯⅰ-ⅿ](?![Ⅰ-ⅿ])")
