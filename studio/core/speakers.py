@@ -33,6 +33,7 @@ from studio.core.checks import (
 )
 from studio.core.errors import BadOption, BadVoice, NotStored, StudioError
 from studio.core.files import MAX_SETTINGS_BYTES, read_bounded
+from studio.core.folders import SPEAKERS_VARIABLE
 
 log = logging.getLogger(__name__)
 
@@ -221,8 +222,10 @@ class SpeakerStore:
             return self._speakers
 
     def add(self, speaker: AddedSpeaker, tensors: bytes, recording: bytes | None) -> str:
-        """Store a speaker; the name of its folder. Raises BadOption: there are too many; NotStored."""
-        assert self.root is not None, "the engine was opened without a folder of speakers"
+        """Store a speaker; the name of its folder. Raises BadOption: too many, or no folder is known; NotStored."""
+        if self.root is None:
+            do = f"set {SPEAKERS_VARIABLE} to a folder, or set HOME or XDG_DATA_HOME"
+            raise BadOption("no folder of speakers is known", do)
         if len(self.read()) >= MAX_SPEAKERS:
             raise BadOption(f"there are {MAX_SPEAKERS} added speakers already", "remove one")
         token = secrets.token_hex(8)

@@ -184,6 +184,13 @@ def test_telephone_line_is_refused(engine: LocalEngine, spoken: Trace, wanted: S
         engine.speakers().add(replace(wanted, samples=sound, rate_hz=8_000))
 
 
+def test_without_a_folder_nothing_is_added(wanted: SpeakerRequest) -> None:
+    with closing(open_engine(VOICES, best(), "cpu", ["finch"], slots=1)) as engine:
+        with pytest.raises(BadOption, match="no folder of speakers is known; set STUDIO_SPEAKERS"):
+            engine.speakers().add(wanted)
+        assert engine.speakers().listed() == []
+
+
 FRAMES = np.full((8, dmel.CHANNELS), 5, np.uint8)
 FITS = {"frames": FRAMES, "transcript": np.array([0, 5, 0, 6]), "words": np.array([0] * 4 + [1] * 4)}
 
