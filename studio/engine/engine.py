@@ -29,7 +29,8 @@ from studio.engine.request.client import check_temperature
 from studio.engine.request.request import EngineRequest
 from studio.engine.scheduler import Scheduler
 from studio.engine.speakers import AddedSpeakers
-from studio.engine.voices import Voice, VoiceStore, find_voices, load_voice, pick_device
+from studio.engine.voice_store import VoiceStore
+from studio.engine.voices import Voice, find_voices, load_voice, pick_device
 
 _log = logging.getLogger(__name__)
 
@@ -91,8 +92,7 @@ class LocalEngine:
 
     def cards(self) -> Sequence[Card]:
         """Cards of the available voices, the default first."""
-        self._voices.refresh()
-        return list(self._voices.cards.values())
+        return list(self._voices.current_cards().values())
 
     def voice(self, name: str) -> Voice:
         """Load a voice, once. Raises BadVoice; a failed load is not retried."""
@@ -112,8 +112,7 @@ class LocalEngine:
 
     def open(self, request: SpeakRequest) -> EngineRequest:
         """Begin an utterance, or queue it for a slot. Raises BadVoice, BadOption, Busy, Closing, Stuck."""
-        self._voices.refresh()
-        card, speaker = parse_voice(request.voice, self._voices.cards)
+        card, speaker = parse_voice(request.voice, self._voices.current_cards())
         temperature = card.temperature if request.temperature is None else request.temperature
         check_temperature(temperature)
         if not 0 <= request.seed <= MAX_SEED:

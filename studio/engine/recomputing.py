@@ -21,7 +21,8 @@ from studio.engine.speakers import AddedSpeakers
 from studio.engine.teacher_forcing import attention_of_trace, trace_of_recording
 from studio.engine.vocoders.module import revocode_by_segment
 from studio.engine.vocoders.overlapped import FADES
-from studio.engine.voices import Voice, VoiceStore, load_voice
+from studio.engine.voice_store import VoiceStore
+from studio.engine.voices import Voice, load_voice
 
 
 class Recomputer:
@@ -53,8 +54,7 @@ class Recomputer:
         self, recording: TeacherForcingRequest, should_continue: Callable[[], bool] = never_stop
     ) -> Trace:
         """See ``SupportsTeacherForcing``."""
-        self._voices.refresh()
-        card, speaker = parse_voice(recording.voice, self._voices.cards)
+        card, speaker = parse_voice(recording.voice, self._voices.current_cards())
         meta = provenance(card, device=self._device.type, threads=self._threads, temperature=1.0)
         with self._one_at_a_time():
             voice = self._voices.get(card.name)
@@ -62,8 +62,8 @@ class Recomputer:
 
     def teacher_forcing_cards(self) -> list[Card]:
         """Cards of the voices that support teacher forcing, the default first."""
-        self._voices.refresh()
-        return [card for card in self._voices.cards.values() if family_info(card.family).supports_teacher_forcing]
+        cards = self._voices.current_cards().values()
+        return [card for card in cards if family_info(card.family).supports_teacher_forcing]
 
     def vocode_overlapped(self, trace: Trace, should_continue: Callable[[], bool] = never_stop) -> Trace:
         """See ``SupportsOverlappedVocoding``."""

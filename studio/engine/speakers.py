@@ -14,7 +14,8 @@ from studio.core.speakers import CONSENT, AddedSpeaker, SpeakerRequest, SpeakerV
 from studio.core.text.words import WordStream
 from studio.engine.families.base import NewReference, SupportsReferences, family_info
 from studio.engine.tokenizers import dmel
-from studio.engine.voices import Voice, VoiceStore
+from studio.engine.voice_store import VoiceStore
+from studio.engine.voices import Voice
 
 
 class AddedSpeakers:

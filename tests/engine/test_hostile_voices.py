@@ -259,10 +259,8 @@ def test_a_voice_that_is_being_loaded_holds_up_no_other(folder, monkeypatch):
             raise BadVoice("it never came", "")
 
         monkeypatch.setattr(engine._voices, "load", slowly)
-        engine._voices.cards["slow"], engine._voices.folders["slow"] = (
-            engine._voices.cards["tiny"],
-            folder.parent / "slow",
-        )
+        card = engine._voices.cards["slow"] = engine._voices.cards["tiny"]
+        engine._voices.voices["slow"] = card, folder.parent / "slow"
         waiting = threading.Thread(target=_try, args=(engine, "slow"))
         waiting.start()
         assert loading.wait(10)
@@ -280,7 +278,8 @@ def test_a_voice_that_cannot_be_loaded_is_tried_once(folder, monkeypatch):
             raise BadVoice("it is damaged", "fetch it again")
 
         monkeypatch.setattr(engine._voices, "load", damaged)
-        engine._voices.cards["other"], engine._voices.folders["other"] = engine._voices.cards["tiny"], folder
+        card = engine._voices.cards["other"] = engine._voices.cards["tiny"]
+        engine._voices.voices["other"] = card, folder
         for _ in range(3):
             with pytest.raises(BadVoice, match="it is damaged; fetch it again"):
                 engine.voice("other")

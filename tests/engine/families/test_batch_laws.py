@@ -82,7 +82,7 @@ def test_law_3_samples_do_not_depend_on_the_batch(
 def test_law_3_one_row_unpadded_against_eight(engine: LocalEngine, device: str) -> None:
     """A row alone and among eight, from the same slots: equal outputs and state within 1e-4 (float32)."""
     card = engine.cards()[0]
-    voice = load_voice(card, engine._voices.folders[card.name], torch.device(device), ROWS)
+    voice = load_voice(card, engine._voices.voices[card.name][1], torch.device(device), ROWS)
     options, rows = choices(card), []
     for k in range(ROWS):
         row = voice.open(k % len(card.speakers), options[0], 0.7, seed=k)
