@@ -50,6 +50,9 @@ OWNERS = [
     ("POST", "voices/stop"),
     ("POST", "voices/verify"),
     ("POST", "voices/remove"),
+    ("GET", "speakers"),
+    ("POST", "speakers/add"),
+    ("POST", "speakers/remove"),
 ]
 
 
