@@ -3,6 +3,7 @@
 import hashlib
 import json
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +14,16 @@ from engine.families.kyutai_rows import DELAY, FORMS, ORACLES, SPEECH, new_row, 
 from listening import tiny_engine
 from oracles.safetensors_size import file_bytes
 from safetensors.torch import load_file, save_file
-from tinyvoice import PREFIXED
+from tinyvoice import PREFIXED, write_tiny_voice
 from torch import Tensor
 
 from studio.core import events as ev
 from studio.core.errors import BadVoice
 from studio.core.kyutai import TIME_BASE, KyutaiSettings
-from studio.core.speakers import BadRecording
+from studio.core.ports import SpeakRequest
+from studio.core.speakers import REFERENCE, BadRecording, SpeakerRequest
+from studio.core.speaking import speak_once
+from studio.engine.engine import open_engine
 from studio.engine.families.kyutai.config import KyutaiConfig
 from studio.engine.families.kyutai.model import KyutaiLM, load_kyutai_lm
 from studio.engine.families.kyutai.passages import KyutaiNet, KyutaiSlots
@@ -28,6 +32,7 @@ from studio.engine.families.kyutai.runner import KyutaiFamily, KyutaiModule
 from studio.engine.families.kyutai.speakers import read_prefix
 from studio.engine.vocoders.mimi import MimiConfig, encode_prefix, load_mimi
 from studio.engine.voices import Voice
+from studio.text.normalise import best
 
 ORACLE = ORACLES / "kyutai_prefixed"
 PUBLISHED: dict[str, Any] = json.loads((ORACLE / "published.json").read_text())
@@ -316,3 +321,19 @@ def test_a_recording_is_no_speaker_of_a_model_that_attends_to_its_speaker(tmp_pa
     for family, takes in (("kyutai", False), (PREFIXED, True)):
         with closing(tiny_engine(tmp_path / family, 2, family=family)) as engine:
             assert [one.name for one in engine.speakers().voices()] == (["tiny"] if takes else [])
+
+
+def test_a_user_adds_a_speaker_from_a_recording_without_its_text(tmp_path: Path) -> None:
+    wanted = SpeakerRequest("tiny", "eve", "", recording(3.0), 24_000, "0" * 64, has_consent=True)
+    write_tiny_voice(tmp_path / "voices", family=PREFIXED)
+    opened = partial(open_engine, tmp_path / "voices", best(), "cpu", slots=2, speakers=tmp_path / "speakers")
+    with closing(opened()) as engine:
+        added = engine.speakers().add(wanted)
+        assert added.length_s == 3.0
+        spoken = speak_once(engine, SpeakRequest("tiny:eve"), "It is the old wall.")
+        assert spoken.meta[REFERENCE]["consent_at"] == added.consent_at
+        other = speak_once(engine, SpeakRequest("tiny"), "It is the old wall.")
+        assert not np.array_equal(spoken.pcm, other.pcm)
+    with closing(opened()) as engine:
+        again = speak_once(engine, SpeakRequest("tiny:eve"), "It is the old wall.")
+        assert np.array_equal(again.pcm, spoken.pcm)
