@@ -44,7 +44,8 @@ def test_text_is_spoken_with_its_words_and_a_trace(server: Served) -> None:
     assert len(samples(events)) == events[-1].samples > 24_000
     assert len([event for event in events if isinstance(event, WordEnd)]) == len(TEXT.split())
     wav = httpx.get(f"{server.url}/{utterance.wav_url}", timeout=60.0).content
-    assert wav[44:] == samples(events).astype("<i2").tobytes()
+    sound = samples(events).astype("<i2").tobytes()
+    assert wav[44:].startswith(sound), "behind it there is a comment"
     assert utterance.voices == client.voices() and "tone" in {voice["name"] for voice in client.voices()}
 
 
