@@ -20,7 +20,7 @@ from studio.serve.trace_store import TraceStore
 
 def finished(trace_store: TraceStore, owner: str = "", samples: int = 600) -> str:
     """A trace with so much audio."""
-    token, writer = trace_store.begin({}, owner)
+    token, writer = trace_store.begin({"voice": "wren", "speaker": "miles"}, owner)
     if samples:
         noise = np.random.default_rng(samples).integers(-9000, 9000, samples).astype(np.int16)
         writer.write(ev.Audio(sample=0, pcm=noise))

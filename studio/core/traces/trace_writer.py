@@ -170,8 +170,12 @@ class TraceWriter:
         self._write_wav_header()
 
     def _write_wav_header(self, after: bytes = b"") -> None:
-        """Update the header after every packet, so that a crash leaves a valid WAV; ``after`` follows the samples."""
+        """Update the header after every packet, so that a crash leaves a valid WAV; ``after`` follows the samples.
+
+        Without samples nothing follows: such a file is as long as its header.
+        """
         samples = max(0, (self._audio.seek(0, 2) - WAV_HEADER_BYTES) // 2)
+        after = after if samples else b""
         self._audio.write(after)
         self._audio.seek(0)
         self._audio.write(wav_header(int(self._meta.get("rate_hz", 24000)), samples, after_bytes=len(after)))

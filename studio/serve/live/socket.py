@@ -190,7 +190,6 @@ class SpeakSession:
 
     async def _dispatch(self, message: wire.Message) -> None:
         if isinstance(message, wire.Open):
-            await self._wait_for_traces()
             self._check_capacity(message.utterance)
             self._opening[message.utterance] = inbox = Inbox()
             task = asyncio.create_task(self._open_and_deliver(message, inbox))
@@ -234,11 +233,11 @@ class SpeakSession:
             raise Closed(f"utterance {message.utterance} has ended", "open a new one")
 
     async def _wait_for_traces(self) -> None:
-        """Read nothing more while the traces of many ended utterances are still being written: the disk is slow."""
+        """Wait while the traces of many ended utterances are still being written. Raises Busy: the disk is too slow."""
         most, until_s = UNFINISHED * self._settings.max_utterances_per_socket, time.monotonic() + _TRACES_S
-        while len(self._streams) >= most and (left_s := until_s - time.monotonic()) > 0.0:
-            if not any(stream.is_over for stream in self._streams.values()):
-                return
+        while len(self._streams) >= most:
+            if (left_s := until_s - time.monotonic()) <= 0.0:
+                raise Busy("traces of ended utterances are still being written", "try again in a moment")
             await asyncio.wait(self._senders, timeout=left_s, return_when=asyncio.FIRST_COMPLETED)
 
     def _check_capacity(self, number: int) -> None:
@@ -246,7 +245,7 @@ class SpeakSession:
         limit, count = self._settings.max_utterances_per_socket, len(self._opening.keys() | self._streams.keys())
         if number in self._streams or number in self._opening:
             raise BadMessage(f"utterance {number} is open already", "choose another number")
-        if count - sum(stream.is_over for stream in self._streams.values()) >= limit or count >= UNFINISHED * limit:
+        if count - sum(stream.is_over for stream in self._streams.values()) >= limit:
             raise Busy(
                 f"a socket carries at most {limit} utterances, each until its last event was taken",
                 "end one, or read what waits on this socket",
@@ -271,6 +270,7 @@ class SpeakSession:
         await self._deliver(message)
 
     async def _open(self, message: wire.Open) -> None:
+        await self._wait_for_traces()
         stream = await open_stream(
             message,
             self._engine,

@@ -89,11 +89,11 @@ class Prefixed:
         """Set the state after the recording in both slots of a row."""
         assert given.prefix is not None, "a prefixed model speaks after a recording"
         key = given.prefix.tobytes()
-        if key not in self._begun:
-            if len(self._begun) >= _KEPT_PREFIXES:
-                del self._begun[next(iter(self._begun))]
-            self._begun[key] = self._run(torch.from_numpy(given.prefix).to(slots.fed.device))
-        rings, fed, forced = self._begun[key]
+        begun = self._begun.pop(key, None) or self._run(torch.from_numpy(given.prefix).to(slots.fed.device))
+        self._begun[key] = begun  # the last one: the first one is the longest unused
+        if len(self._begun) > _KEPT_PREFIXES:
+            del self._begun[next(iter(self._begun))]
+        rings, fed, forced = begun
         for number, slot in enumerate(row):
             slots.clear(slot)
             slots.state.position[slot] = len(given.prefix)
