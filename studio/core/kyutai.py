@@ -18,7 +18,7 @@ RECORDING = "speaker-{}.wav"
 TIME_BASE = TimeBase(rate_hz=24_000, frame_samples=1920, phase=0)  # of Mimi
 PREFIX_FRAMES = (12, 250)  # least and most of a recording that is a voice: about 1 and 20 seconds
 _LONGEST_DELAY_S, _LONGEST_LOOK_AHEAD, _MOST_STRENGTHS = 10.0, 20, 64
-_STRENGTHS = (1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0)
+STRENGTHS = (1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0)
 _DO = "give the config.json of a Kyutai text-to-speech model"
 
 
@@ -55,7 +55,7 @@ class KyutaiSettings:
         if values.get("demux_second_stream", False) != bool(look_ahead):
             raise BadVoice("second_stream_ahead and demux_second_stream contradict each other", _DO)
         prefixed = is_prefixed(values)
-        strengths = _STRENGTHS if prefixed else _learnt_strengths(values)
+        strengths = STRENGTHS if prefixed else _learnt_strengths(values)
         frames_per_s = TIME_BASE.rate_hz / TIME_BASE.frame_samples
         named = [] if prefixed else re.split("[_.]", str(values.get("tokenizer_name", "")))
         languages = tuple(one for one in LANGUAGES if one in named) or (DEFAULT,)
@@ -100,7 +100,7 @@ class KyutaiSettings:
         )
 
 
-PUBLISHED = KyutaiSettings(16, 2, _STRENGTHS, languages=("en", "fr"))  # those of kyutai/tts-1.6b-en_fr
+PUBLISHED = KyutaiSettings(16, 2, STRENGTHS, languages=("en", "fr"))  # those of kyutai/tts-1.6b-en_fr
 
 
 def is_prefixed(values: Mapping[str, Any]) -> bool:

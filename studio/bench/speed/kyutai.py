@@ -19,7 +19,7 @@ from torch import Tensor
 from studio.bench.settings import KyutaiSetting
 from studio.bench.speed.codec import ABSENT, timed
 from studio.bench.speed.device import copy_bandwidth
-from studio.core.kyutai import TIME_BASE, KyutaiSettings
+from studio.core.kyutai import STRENGTHS, TIME_BASE, KyutaiSettings
 from studio.core.terminal import print_line
 from studio.engine.families.kyutai.config import FIXED, KyutaiConfig
 from studio.engine.families.kyutai.cpu import CpuKyutaiLM
@@ -33,7 +33,6 @@ from studio.measure.report import print_table
 _CPU = torch.device("cpu")
 _WARM = 2
 _SPEAKER_VECTORS = 500
-_STRENGTHS = (1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0)
 _STD = 0.02  # of the weights
 
 
@@ -106,7 +105,7 @@ def _conditions(model: Any, speakers: Tensor, rows: int) -> dict[str, Any]:
 def _run(rows: int, steps: int, ours: CpuKyutaiLM, theirs: Any, speakers: Tensor) -> dict[str, Any]:
     slots = KyutaiSlots(ours, rows, speakers.shape[1])
     present = torch.ones(1, speakers.shape[1], dtype=torch.bool)
-    settings = KyutaiSettings(max(ours.config.delays), 2, _STRENGTHS)
+    settings = KyutaiSettings(max(ours.config.delays), 2, STRENGTHS)
     module = KyutaiModule(ours, settings, [(speakers, present)], slots, None)
     ours_ms, theirs_ms, generator = list[float](), list[float](), None
     with ExitStack() as stack:
