@@ -274,11 +274,11 @@ class CodecSetting(Parameters):
 
 
 class KyutaiSetting(Parameters):
-    """A step of Kyutai's language model on a CPU, with random weights, beside Kyutai's code if installed."""
+    """A step of Kyutai's 1.6b language model on a CPU, with random weights, beside Kyutai's code if installed."""
 
     rows: Annotated[tuple[int, ...], typer.Option(min=1, max=64, help="Streams at once; 1, 32 by default.")] = (1, 32)
-    steps: Annotated[int, typer.Option(min=2, max=10_000, help="Timed steps for each.")] = 10
-    layers: Annotated[int, typer.Option(min=1, max=16, help="Of the backbone; 16 are published.")] = 16
+    steps: Annotated[int, typer.Option(min=2, max=10_000, help="Timed steps for each number of streams.")] = 10
+    layers: Annotated[int, typer.Option(min=1, max=16, help="Layers of the backbone; the published model has 16.")] = 16
     threads: Threads = 2  # of Kyutai's code: ours takes the second core for large products anyway
 
 

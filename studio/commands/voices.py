@@ -1,4 +1,4 @@
-"""``studio voices``: list and describe voices."""
+"""``studio voices``: list and describe voices; hub and added speakers are in modules of their own."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 from studio.core.options import OptionSpec
 from studio.core.terminal import print_json, print_line
 
-voices = typer.Typer(invoke_without_command=True, help="List voices, describe them, share them on the hub.")
+voices = typer.Typer(
+    invoke_without_command=True, help="List and describe voices, add speakers, pull from the hub, push to it."
+)
 voices.add_typer(voices_hub)
 voices.add_typer(voices_speaker, name="speaker")
 

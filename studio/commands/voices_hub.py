@@ -25,7 +25,7 @@ def pull(
     ),
     name: Annotated[str, typer.Option("--as", help="Name of the voice here; by default its card's.")] = "",
     speaker: Annotated[
-        list[str] | None, typer.Option(help="Speaker of a model of Kyutai's, as a path in kyutai/tts-voices.")
+        list[str] | None, typer.Option(help="Speaker of a Kyutai model: a path in kyutai/tts-voices. Up to 32 times.")
     ] = None,
     max_files: Annotated[int, typer.Option(min=1, max=10_000, help="Most files.")] = 64,
     max_mb: Annotated[int, typer.Option(min=1, help="Most megabytes of all files together.")] = 5_000,
@@ -64,7 +64,8 @@ def pull(
     source = read_source(folder)
     assert source is not None, "it was just written"
     print_line(
-        f"{folder.name} is pulled from {source.repo}@{source.revision}. Hear it: studio say --voice {folder.name}"
+        f"{folder.name} is pulled from {source.repo}@{source.revision}. "
+        f"Hear it: studio say 'Good morning.' --voice {folder.name}"
     )
 
 

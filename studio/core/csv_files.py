@@ -29,7 +29,7 @@ _SEP_LINE = re.compile(r"\"?sep=([,;|\t]|\\t)\"?[,;|\t ]*(?:\r\n|\r|\n|\Z)", re.
 _NUMBER = re.compile(r"[-+]?(?:\d+[.,]?\d*|[.,]\d+)(?:[eE][-+]?\d{1,4})?", re.ASCII)
 _ROWS_AT_A_TIME = 4096
 _HEADER_BYTES = 1 << 16  # the line with the column names
-_LINES_SEEN = 20  # that tell how a table is written
+_LINES_SEEN = 20  # from which the separator is detected
 
 
 @dataclass(frozen=True)
@@ -144,7 +144,7 @@ def _after_blank_lines(text: str, start: int) -> int:
 def _separator_of(text: str) -> str:
     """The separator that gives the line of column names most cells; a comma where there is one cell.
 
-    Blanks, where each of the first lines has as many cells, of which one is a number, or has quotes as R writes them.
+    Blanks, if the first lines have equally many cells, and each has a number or is quoted as by R.
     """
     best = max(_SEPARATORS, key=lambda one: len(_first_rows(text, one, 1)[0]))
     if len(_first_rows(text, best, 1)[0]) > 1:
@@ -156,14 +156,14 @@ def _separator_of(text: str) -> str:
 
 
 def _first_rows(text: str, separator: str, most: int) -> list[list[str]]:
-    """Rows of the beginning of a text that are complete; one without cells where there are none."""
+    """The complete rows at the start of a text; one empty row if there are none."""
     lines = text.splitlines()[: most + 1]
     rows = csv.reader(lines[: most if len(lines) > most else None], delimiter=separator, skipinitialspace=True)
     return [row for row in rows if row] or [[]]
 
 
 def _has_row_names(text: str, separator: str) -> bool:
-    """Whether the rows have the cell more that R's ``write.table`` writes: their number, without a name above."""
+    """Whether each row has one more cell than the header: the row number that R's ``write.table`` adds."""
     names, *rows = _first_rows(text, separator, _LINES_SEEN)
     numbers = [row[0] for row in rows if len(row) == len(names) + 1]
     return bool(rows) and numbers == [str(at) for at in range(1, len(rows) + 1)]

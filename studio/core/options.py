@@ -16,7 +16,7 @@ _RULES = {
     "low": _LIMIT,
     "high": _LIMIT,
 }
-_LANGUAGE = "leave language out: the studio's voices without it speak English"
+_LANGUAGE = "leave language out: voices without this option read English"
 
 
 @dataclass(frozen=True)

@@ -63,14 +63,14 @@ _ELSEWHERE = (0.5, 0.5)
 _USUAL = {3: (0, 1, 2), 4: (0, 1, 4, 5), 5: (0, 1, 2, 4, 5), 6: (0, 1, 2, 3, 4, 5), 7: (0, 1, 2, 3, 8, 9, 10),
           8: (0, 1, 2, 3, 4, 5, 9, 10)}  # fmt: skip
 _ID3V1_BYTES = 128  # of an ID3v1 tag, at the end of a file
-# What files that are no such sound begin with.
+# First bytes of other kinds of files: a pattern, the kind, and advice.
 _OTHERS = (
     (rb"version https://git-lfs", "a pointer of Git LFS", "download the sound itself"),
     (rb"(?s:.{4})ftyp", "an MPEG-4 file (AAC or ALAC)", ""),
     (rb"\x1aE\xdf\xa3", "a WebM or Matroska file", ""),
     (rb"\xff[\xf0\xf1\xf8\xf9]", "a stream of AAC", ""),
     (rb"\x30\x26\xb2\x75\x8e\x66\xcf\x11", "a Windows Media file (WMA)", ""),
-    (rb"wvpk|TTA1|MAC |DSD |FRM8|#!AMR|\x0bw|MThd|RIFF(?s:.{4})AVI ", "of a format that libsndfile lacks", ""),
+    (rb"wvpk|TTA1|MAC |DSD |FRM8|#!AMR|\x0bw|MThd|RIFF(?s:.{4})AVI ", "in a format unknown to libsndfile", ""),
     (rb"PK\x03\x04|\x1f\x8b|7z\xbc\xaf|Rar!", "an archive", "unpack it"),
     (rb"\0{64}", "zeros only, as after an interrupted copy", "copy it again"),
     (

@@ -1,7 +1,7 @@
 """Speakers that users add to a voice from a recording, with the consent that was given for it.
 
 A speaker is a folder of two files: ``speaker.json``, and the tensors that the voice's family made of the recording. The
-recording itself is not stored unless that was asked for. Whoever opens voices reads the store again when it changes.
+recording itself is stored on request only. Every process that opens voices rereads the store when it changes.
 """
 
 import json
@@ -101,7 +101,7 @@ class AddedSpeaker:
 
     @property
     def provenance(self) -> dict[str, str]:
-        """What an utterance's trace tells about its speaker."""
+        """The entry for the speaker in an utterance's trace."""
         return {"consent_at": self.consent_at, "added_at": self.added_at, "recording_sha256": self.recording_sha256}
 
 
@@ -176,7 +176,7 @@ class Speakers(Protocol):
             BadVoice: there is no such voice, or it takes no speakers.
             BadText: no word of the text can be spoken.
             BadRecording: it does not say the text.
-            NotStored: the disk refuses.
+            NotStored: the folder cannot be written.
         """
         ...
 
@@ -267,9 +267,9 @@ class SpeakerStore:
 
 
 def sound_comment(meta: Mapping[str, Any]) -> str:
-    """What a sound file says about itself, by a trace's meta: synthetic speech, of which voice, and of whom.
+    """The comment that marks a sound file as synthetic speech: the voice and, for an added speaker, the consent.
 
-    Empty for a recording, also one that was run through a voice. The texts come from traces of anybody.
+    From a trace's ``meta``, which is untrusted. Empty for recordings, also after teacher forcing.
     """
     if meta.get("source") in ("recording", "forced") or not meta.get("voice"):
         return ""
@@ -287,7 +287,7 @@ def consent_date(meta: Mapping[str, Any]) -> str:
 
 
 def now_utc() -> str:
-    """The time as ``AddedSpeaker`` has it."""
+    """The current UTC time, ISO 8601."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
 
 
@@ -305,7 +305,7 @@ def _read(folder: Path) -> AddedSpeaker | None:
 
 @contextmanager
 def _refusing(what: str) -> Generator[None]:
-    """Raise NotStored where the disk refuses."""
+    """Turn an OSError into NotStored."""
     try:
         yield
     except OSError as error:

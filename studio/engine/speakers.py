@@ -1,4 +1,4 @@
-"""Speakers added to voices: the reference of a recording, stored, and offered at once."""
+"""Adds speakers to voices: computes the reference of a recording, stores it and lists the speaker."""
 
 import hashlib
 import threading
@@ -39,7 +39,7 @@ class AddedSpeakers:
         return [*self._voices.speakers.read().values()]
 
     def add(self, wanted: SpeakerRequest) -> AddedSpeaker:
-        """Make, store and offer a speaker; see ``studio.core.speakers.Speakers``."""
+        """Create and store a speaker; see ``studio.core.speakers.Speakers``."""
         wanted.check()
         if wanted.voice not in (takers := [one.name for one in self.voices()]):
             there = (

@@ -44,7 +44,7 @@ class VoiceStore:
         self.refresh()
 
     def refresh(self) -> None:
-        """List the speakers that the store has now."""
+        """Reread the store and update ``cards`` if it has changed."""
         current = self.speakers.read()
         if current is not self._read:
             with self._adding:
@@ -82,7 +82,7 @@ class VoiceStore:
         return loaded
 
     def _add_speakers(self, voice: Voice) -> None:
-        """Give a loaded voice the added speakers that it lacks; damaged ones are logged."""
+        """Register new speakers with a loaded voice; damaged ones are logged and left out."""
         name = voice.card.name
         with self._adding:
             for token, one in self._read.items():

@@ -89,7 +89,7 @@ def _named(values: dict[str, Any], key: str, repo: str) -> str:
 
 
 def _suffix(values: dict[str, Any], repo: str) -> str:
-    """What the files of speakers end with that belong to the model."""
+    """Ending of the names of the model's speaker files."""
     found = values.get("model_id")
     parts = [str(found.get(key, "")) for key in ("sig", "epoch")] if isinstance(found, dict) else ["", ""]
     if not all(map(is_file_name, parts)):
@@ -100,7 +100,9 @@ def _suffix(values: dict[str, Any], repo: str) -> str:
 def _names(paths: Sequence[str]) -> list[str]:
     """Names of the speakers: those of their files. Raises HubError."""
     if len(paths) > _MOST_SPEAKERS or any(len(path) > _MAX_PATH_CHARS for path in paths):
-        raise HubError("so many speakers, or names so long", f"give up to {_MOST_SPEAKERS} paths in {SPEAKERS}")
+        raise HubError(
+            "there are too many speakers, or a path is too long", f"give up to {_MOST_SPEAKERS} paths in {SPEAKERS}"
+        )
     names = [PurePosixPath(path).name.removesuffix(".wav")[:80] for path in paths]
     if len(names) != len(set(names)):
         raise HubError("two of these speakers have the same name", "pull them as two voices")
@@ -114,8 +116,8 @@ def _card(values: dict[str, Any], listing: Listing, names: Sequence[str], others
         name=listing.repo.partition("/")[2],
         family="kyutai",
         vocoder="mimi",
-        title=f"Kyutai's {listing.repo}",
-        about="Speaks codes of Mimi behind the text, and needs a GPU for live speech.",
+        title=f"Kyutai: {listing.repo.partition('/')[2]}",
+        about="Published by Kyutai. Speech follows the text by more than a second; live speech needs a GPU.",
         config=values,
         vocoders={"mimi": MIMI},
         alphabet=f"mimi-{values.get('dep_q')}x{values.get('card')}",
@@ -128,7 +130,7 @@ def _card(values: dict[str, Any], listing: Listing, names: Sequence[str], others
         delay_frames=settings.delay_steps,
         options=settings.options(),
         licence=f"{model}; speakers: {others.licence or 'none stated'}",
-        learned_from=f"what {listing.repo} says; speakers of {others.repo}@{others.revision[:12]}",
+        learned_from=f"see {listing.repo}; speakers from {others.repo}@{others.revision[:12]}",
         parameters={},
         sha256={},
     )

@@ -82,7 +82,7 @@ def list_repository(repo: str, revision: str, limits: Limits, *, nested: bool = 
     A repository without a card has no files but its configuration.
 
     Args:
-        nested: it may have any number of files in folders, whose paths alone are listed; see ``list_paths``.
+        nested: files in folders are allowed, in any number, and listed by path only; see ``list_paths``.
 
     Raises:
         HubError, HubBusy: see ``hub_errors``; the repository has moved, holds more than the limits, or lists a path.

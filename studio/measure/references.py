@@ -115,12 +115,12 @@ def clean(pcm: np.ndarray, rate_hz: int, sha256: str, name: str = "the recording
     length_s = (end - start) / rate_hz
     if not MIN_SPEECH_S <= length_s <= MAX_SPEECH_S:
         raise BadRecording(
-            f"{name} has {length_s:.2f} s of speech", f"it takes {MIN_SPEECH_S:.0f} to {MAX_SPEECH_S:.0f} s"
+            f"{name} has {length_s:.2f} s of speech", f"record {MIN_SPEECH_S:.0f} to {MAX_SPEECH_S:.0f} s of speech"
         )
     gain_db = LEVEL_DB - level_db
     steps = (
         f"cut {start / rate_hz:.1f} s before and {(len(sound) - end) / rate_hz:.1f} s after the speech",
-        f"removed what was below {RUMBLE_HZ:.0f} Hz ({rumble_db:.0f} dB)",
+        f"filtered out rumble below {RUMBLE_HZ:.0f} Hz ({rumble_db:.0f} dB)",
         f"{'raised' if gain_db > 0 else 'lowered'} the level by {abs(gain_db):.0f} dB",
     )
     samples = (sound[start:end] * 10.0 ** (gain_db / 20.0)).astype(np.float32)
@@ -134,7 +134,7 @@ def _bytes_of(path: Path) -> bytes:
 
 
 def _without_rumble(sound: np.ndarray, rate_hz: int) -> tuple[np.ndarray, float]:
-    """The sound without what is below 60 Hz, and the level of that, dB of full scale."""
+    """High-pass filter at 60 Hz: the filtered sound, and the level of what was removed, dB of full scale."""
     spectrum = np.fft.rfft(sound.astype(np.float64))
     freqs_hz = np.fft.rfftfreq(len(sound), 1.0 / rate_hz)
     edge = np.clip((freqs_hz - 0.75 * RUMBLE_HZ) / (0.5 * RUMBLE_HZ), 0.0, 1.0)

@@ -83,7 +83,7 @@ def test_a_published_model_is_pulled_spoken_word_by_word_and_inspected(root: Pat
         *("speaker-0.safetensors", "speaker-1.safetensors"),
     }
     assert verify(root / "kyu") == 7
-    assert "kyu: Kyutai's kyutai/tts-tiny. Speakers: ex03-ex01_happy_001_channel1_334s" in run("voices", "list")
+    assert "kyu: Kyutai: tts-tiny. Speakers: ex03-ex01_happy_001_channel1_334s" in run("voices", "list")
     assert "p226_023" in run("voices", "info", "kyu")
     run(
         "say",
@@ -165,7 +165,7 @@ def values(**change: Any) -> Edit:
         (lambda files: files.update({MODEL: b"not tensors"}), (), r"kyutai\.safetensors is no safetensors file"),
         (lambda files: None, ("vctk/nobody.wav",), r"tts-voices has no file vctk/nobody\.wav\.1e68beda@240"),
         (lambda files: None, (HAPPY, HAPPY), "the same name"),
-        (lambda files: None, (HAPPY,) * 40, "so many speakers"),
+        (lambda files: None, (HAPPY,) * 40, "too many speakers"),
     ],
 )
 def test_what_is_no_such_model_is_named_and_nothing_is_installed(

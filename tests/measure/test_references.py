@@ -67,8 +67,8 @@ BEEPS = TONE * (np.arange(len(TONE)) % RATE_HZ < RATE_HZ // 4)
     ("data", "match"),
     [
         (wav(speechlike(2.0)), "lasts 2.00 s; speak for 3 to 10 s"),
-        (wav(np.concatenate((quiet(2.0), speechlike(2.0), quiet(2.0)))), "of speech; it takes 3 to 10 s"),
-        (wav(speechlike(14.0)), "of speech; it takes 3 to 10 s"),
+        (wav(np.concatenate((quiet(2.0), speechlike(2.0), quiet(2.0)))), "of speech; record 3 to 10 s of speech"),
+        (wav(speechlike(14.0)), "of speech; record 3 to 10 s of speech"),
         (wav(speechlike(61.0)), "lasts 61 s; cut it"),
         (wav(np.zeros(5 * RATE_HZ)), "is silent"),
         (wav(np.clip(speechlike(level=3.0), -1, 1)), "is clipped"),

@@ -97,7 +97,7 @@ def read_audacity(data: bytes, rate_hz: int, samples: int) -> Annotation:
 
 
 def _unit_s(text: str, length_s: float) -> float:
-    """The unit of a file's times: HTK's where all are whole numbers, parted by blanks, and end behind the sound."""
+    """Unit of a file's times: HTK's if all are whole numbers separated by blanks, the last beyond the sound's end."""
     lines = [_SPACED.fullmatch(line) for line in text.split("\n") if line.strip()]
     ends = [int(one[2]) for one in lines if one and one[1].isdecimal() and one[2].isdecimal()]
     is_htk = "\t" not in text and bool(ends) and len(ends) == len(lines) and max(ends) > length_s
@@ -134,11 +134,11 @@ def write_csv(annotation: Annotation) -> bytes:
 
 
 def read_csv(data: bytes, rate_hz: int, samples: int) -> Annotation:
-    """Layers in the order in which they come; samples where they are given, else seconds or milliseconds, else a clock.
+    """Layers in file order. Times are samples if given, else seconds (or a clock, 01:02:03.5), else milliseconds.
 
-    A missing end is that of the duration, else a point's.
+    Without an end, the duration gives it; without both, the row is a point.
 
-    Columns may have the names that other programs give them (tmin, tier, text, tmax; begin, end).
+    Columns may have the names of other programs (tmin, tier, text, tmax; begin, end; onset, duration).
 
     Raises BadFile: it is no CSV with such columns, a time does not lie in the sound, or the file has more than 16 MB or
     40,000 rows.
@@ -152,7 +152,9 @@ def read_csv(data: bytes, rate_hz: int, samples: int) -> Annotation:
         if (other := _OTHER_NAMES.get(one, one)) == one or other not in table.columns
     }
     if not {"start_sample", "start_s", "start_ms"} & set(names.values()):
-        raise BadFile("the table has no column start_sample or start_s", f"its columns are {', '.join(COLUMNS)}")
+        raise BadFile(
+            "the table has no column start_sample, start_s or start_ms", f"its columns are {', '.join(COLUMNS)}"
+        )
     if len(table.columns) > MAX_COLUMNS:
         raise BadFile(f"the table has {len(table.columns):,} columns", f"its columns are {', '.join(COLUMNS)}")
     layers: dict[str, _LayerRows] = {}

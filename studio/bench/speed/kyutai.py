@@ -1,6 +1,6 @@
 """Step time of Kyutai's language model on a CPU, with random weights, beside Kyutai's own code and the memory floor.
 
-Each streams the same number of rows, step by step in turn, so that other work on the machine delays both. A step is a
+Both run the same number of rows, alternating step by step, so that other load affects both. A step is a
 frame of 80 ms: the backbone, a text token, and all codes of the depth transformer, sampled. Kyutai's code holds its
 weights in float32 here: it has no kernels for bfloat16 on a CPU without instructions for it. The floor is the weights
 that a step of one row reads, at the bandwidth that a copy reaches in the same run.

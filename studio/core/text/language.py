@@ -1,4 +1,4 @@
-"""What the commitment of words needs to know of a language; a normaliser names its own (``language``)."""
+"""The properties of a language that decide when words are committed; each normaliser has one (``language``)."""
 
 import re
 import unicodedata
@@ -23,10 +23,10 @@ class Language:
         name: in English.
         can_grow: whether the next token can still change how one is spoken.
         is_abbreviation: whether a full stop after a word belongs to it.
-        letters: of its words, besides a to z: small ones.
+        letters: lower-case letters of its words besides a to z.
         joiners: inside its spoken words, besides apostrophes.
-        spaced: characters that belong to the word before although white space precedes them. Each word waits for the
-            character behind its white space then.
+        spaced: marks that belong to the previous word although white space precedes them. If any, words wait for the
+            character after its white space.
     """
 
     name: str
@@ -41,7 +41,7 @@ class Language:
         return char if char.lower() in self.letters else typography.fold(char)
 
     def compose(self, letter: str, accent: str) -> str:
-        """A letter with an accent that is a character of its own; the letter alone where no such one is kept."""
+        """Join a letter and a combining accent; the letter alone if the language lacks the result."""
         composed = unicodedata.normalize("NFC", letter + accent) if self.letters else letter
         return composed if len(composed) == 1 and composed.lower() in self.letters else letter
 

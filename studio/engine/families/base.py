@@ -262,7 +262,7 @@ class SupportsLookup(Protocol):
 
 @runtime_checkable
 class SupportsCodec(Protocol):
-    """A family whose speakers may be recordings, which the codec that is its voice's vocoder encodes."""
+    """A family whose speakers can be recordings, encoded by the codec that is the voice's vocoder."""
 
     def set_codec(self, encode: Callable[[np.ndarray], np.ndarray]) -> None:
         """Called once, before the first row. Raises BadVoice: a recording of the voice cannot be a speaker.
@@ -290,7 +290,7 @@ class NewReference:
 class SupportsReferences(Protocol):
     """A family that continues a recording of its speaker, so that speakers can be added to a loaded voice.
 
-    Its ``FamilyInfo.takes_speakers`` says of a card whether the voice is one of these.
+    ``FamilyInfo.takes_speakers`` tells whether a card's voice supports this.
     """
 
     def reference_from(self, samples: np.ndarray, words: Sequence[str]) -> NewReference:
@@ -300,7 +300,7 @@ class SupportsReferences(Protocol):
             samples: float32 [T] at the voice's rate: speech without pauses around it, at a usual level.
             words: the spoken words that it says; empty where the family needs none.
 
-        Raises BadRecording: the recording and the words do not go together.
+        Raises BadRecording: the recording and the words do not match.
         """
         ...
 
@@ -323,7 +323,7 @@ class FamilyInfo:
         fade: how its paper joins chunks that are vocoded apart, a name of ``studio.engine.vocoders.overlapped``.
         options_of: the options of a voice by the names of its speakers, if they depend on these.
         takes_speakers: whether speakers can be added to the voice of a card (``SupportsReferences``).
-        needs_transcript: whether that takes the words of the recording.
+        needs_transcript: whether adding a speaker needs the words of the recording.
     """
 
     name: str

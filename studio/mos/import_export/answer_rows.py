@@ -239,7 +239,7 @@ def _outcome_words(table: AnswerTable, columns: Mapping[str, str]) -> dict[str, 
     """Words for outcomes that are shares of a vote, or sides that are also names of systems.
 
     ``b`` in a line of the systems b and c may be the system or the side. It is the side where another line says a or b
-    of other systems. Raises BadFile: nothing tells.
+    of other systems. Raises BadFile: no line decides it.
     """
     if shares := _shares(table, columns["outcome"]):
         return shares
@@ -254,7 +254,7 @@ def _outcome_words(table: AnswerTable, columns: Mapping[str, str]) -> dict[str, 
     if are_sides == are_names:
         text = next(text for text, side, by_name in named if side != by_name)
         raise BadFile(
-            f"{table.name} has the outcome {text!r:.40}, which is a side and a system",
+            f"{table.name} has the outcome {text!r:.40}, which may be a side or a system",
             "write model_a or model_b for sides",
         )
     return {text: f"{side} wins" for text, side in sides.items()} if are_sides else {}

@@ -83,7 +83,7 @@ class Speech:
 
     @property
     def headers(self) -> dict[str, str]:
-        """Of a response: not cached, not buffered by a proxy, that it is synthetic, and where the trace will be."""
+        """Response headers: no caching, no buffering by proxies, that the speech is synthetic, the trace's path."""
         trace = {"X-Studio-Trace": f"traces/{self.trace_token}.trace"} if self.trace_token else {}
         cloned = consent_date(self._stream.utterance.provenance)
         speech = f"synthetic; speaker cloned with consent given on {cloned}" if cloned else "synthetic"

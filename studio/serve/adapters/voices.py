@@ -25,7 +25,7 @@ def find_voice(
             voice may follow: ``name?language=fr``. ``open_stream`` reads them.
         model: a voice's name or a family. A vendor's model is the first voice, or the first with this speaker.
         aliases: of the settings (``voice_aliases``), for names that are no voices here.
-        language: of the client's text; ignored where the voice has no choice, or its address has one.
+        language: of the client's text; ignored if the voice lacks this option, or the address sets it.
 
     Raises:
         BadModel: there is no such model.

@@ -40,7 +40,7 @@ def add_speakers(app: FastAPI, auth: TokenAuth, recomputation: Recomputation) ->
 
     @routes.get("")
     async def listed() -> Response:
-        await run_in_threadpool(VOICES.start)  # the page asks before there is a recording
+        await run_in_threadpool(VOICES.start)  # so that it is ready when a recording arrives
         return private_json(await run_in_threadpool(_listed, engine))
 
     @routes.post(ADD, openapi_extra={"requestBody": {"required": True, "content": _FILE_SCHEMA}})
@@ -82,7 +82,7 @@ def _add(engine: Any, _: Any, body: bytes, voice: str, name: str, text: str, by:
 
 def _speakers_of(engine: Any) -> SupportsSpeakers:
     if not isinstance(engine, SupportsSpeakers):
-        raise NotSupported("this server's engine takes no speakers", "`studio voices speaker add` does")
+        raise NotSupported("this server's engine does not support added speakers", "use `studio voices speaker add`")
     return engine
 
 

@@ -64,15 +64,15 @@ class _Run:
         self.has_ended.set()
 
     def cost_s(self) -> float:
-        """What it took of the processor at most, until now or its end: the whole process meanwhile."""
+        """Upper bound of its CPU time until now or its end: that of the whole process."""
         return min(self.ended_s - self.began_s, self._cpu_s, time.process_time() - self._began_cpu_s, MAX_RUN_S)
 
 
 class RequestPacer:
-    """Starts requests one after another, so that what passes them waits for few.
+    """Limits how many requests run at once, so that traffic that is not paced waits for few.
 
-    Beside speech, each starts after the end of the one before it and a rest that is proportional to what that one took
-    of the processor. The rest leaves the event loop and the interpreter's lock to speech, whatever a request costs on
+    During speech, each starts when the previous one has ended, after a rest proportional to the CPU time that it
+    used. The rest leaves the event loop and the interpreter's lock to speech, whatever a request costs on
     this machine. Without speech, ``AT_ONCE`` run together.
 
     Args:

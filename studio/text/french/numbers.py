@@ -58,7 +58,7 @@ def to_plain(text: str) -> str:
 
 
 def is_one(text: str) -> bool:
-    """Whether what is counted so is in the singular: less than two."""
+    """Whether the noun after this number is in the singular: less than two."""
     return abs(float(to_plain(text).replace(",", "."))) < 2
 
 

@@ -168,7 +168,7 @@ def test_sides_that_are_also_names_of_systems(tmp_path: Path) -> None:
     votes, _ = read_votes(written(tmp_path / "n.csv", names))
     assert votes.outcome.tolist() == [B, A, A, A]
     with pytest.raises(
-        BadFile, match=r"has the outcome '[ab]', which is a side and a system; write model_a or model_b"
+        BadFile, match=r"has the outcome '[ab]', which may be a side or a system; write model_a or model_b"
     ):
         read_votes(written(tmp_path / "u.csv", "a,b,outcome\nb,a,a\na,b,b\n"))
 

@@ -107,4 +107,4 @@ def test_strangers_and_engines_without_speakers(client: TestClient, tmp_path: Pa
     for fake in client_of(FakeEngine(), other):
         assert fake.get(BELOW).json()["voices"] == []
         said = fake.post(f"{BELOW}/add", content=recorded()[0], headers=GIVEN | {"X-Studio-Name": "x"})
-        assert said.status_code == 501 and "takes no speakers" in said.json()["message"]
+        assert said.status_code == 501 and "does not support added speakers" in said.json()["message"]

@@ -157,7 +157,7 @@ def test_recordings_are_refused_with_their_reason(site: Site, opened: Callable[.
         ("short.wav", wav(sound[: 2 * RATE_HZ]), text, "lasts 2.00 s; speak for 3 to 10 s"),
         ("loud.wav", wav(np.clip(30 * sound, -1, 1)), text, "is clipped"),
         ("notes.txt", b"hello", text, "The recording"),
-        ("other.wav", wav(sound), other, "does not say this text"),
+        ("other.wav", wav(sound), other, "do not match"),
     )
     for name, data, says, message in cases:
         page.get_by_label("Read this aloud").fill(says)

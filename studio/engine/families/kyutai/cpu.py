@@ -1,6 +1,6 @@
 """Kyutai's language model on a CPU: compiled kernels over the slots' state in place.
 
-The published weights are bfloat16 and stay so, which halves what a step reads; the arithmetic is float32. A row's
+Weights stay in bfloat16, as published, which halves the bytes read per step; the arithmetic is float32. A row's
 result does not depend on its batch, bit for bit (law 3), and rows of a batch read the weights once.
 """
 
@@ -117,7 +117,7 @@ class CpuKyutaiLM:
     """The methods of ``KyutaiLM`` that run streams.
 
     Args:
-        trained: its layers are moved here one by one; it keeps what conditions and speakers need.
+        trained: its layers are converted and deleted one by one; the modules for conditions and speakers remain.
     """
 
     device = torch.device("cpu")

@@ -20,7 +20,7 @@ class KyutaiSlots:
 
     Attributes:
         state: of the backbone.
-        fed: int64 [slots, 1 + n_q], what the last step made: text and codes.
+        fed: int64 [slots, 1 + n_q], output of the last step: text token and codes.
         forced: int64 [slots, steps, dep_q], codes of a passage's first steps, in which sound is not sampled yet.
         noise: position in the noise stream; on the CPU.
     """
@@ -49,7 +49,7 @@ class Attending:
 
     Args:
         speakers: vectors [1, S, width] of each speaker of the voice, and where there is one, bool [1, S].
-        strengths: of guidance that it has learnt.
+        strengths: of guidance that the model was trained with.
     """
 
     def __init__(self, net: KyutaiNet, speakers: Sequence[tuple[Tensor, Tensor]], strengths: Sequence[float]) -> None:
@@ -87,7 +87,7 @@ class Prefixed:
 
     def begin(self, slots: KyutaiSlots, row: Sequence[int], given: KyutaiInput) -> None:
         """Set the state after the recording in both slots of a row."""
-        assert given.prefix is not None, "a prefixed model speaks after a recording"
+        assert given.prefix is not None, "a prefixed model needs the codes of a recording"
         key = given.prefix.tobytes()
         begun = self._begun.pop(key, None) or self._run(torch.from_numpy(given.prefix).to(slots.fed.device))
         self._begun[key] = begun  # the last one: the first one is the longest unused

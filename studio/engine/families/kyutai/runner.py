@@ -1,6 +1,6 @@
 """Kyutai's models at inference: one module, whose step chooses the fed text token where the logits are.
 
-On a CPU rows run one after another, so that none depends on its batch; on a GPU a batch is one graph.
+A batch is one CUDA graph on a GPU, and one call of ``CpuKyutaiLM`` on a CPU; the reference form runs rows one by one.
 """
 
 import threading
@@ -64,8 +64,8 @@ class KyutaiModule:
         )
         self._delays = torch.tensor(c.delays, device=device)
         self._initial = torch.tensor([c.text_card, *[c.card] * c.n_q], device=device)
-        self._unheard_until = self._delays + settings.delay_steps  # a guided row's second slot hears no recording
-        self._unheard_until[0] = _NEVER  # and reads no text
+        self._unheard_until = self._delays + settings.delay_steps  # the guided second slot is not fed the recording
+        self._unheard_until[0] = _NEVER  # nor any text
         self._steps = StepRunner(GraphCache(device))
         self.max_rows = MAX_DECODE_ROWS if spare is None else MAX_ROWS
 
@@ -237,7 +237,7 @@ class KyutaiFamily:
 
     def reference_from(self, samples: np.ndarray, words: Sequence[str]) -> NewReference:
         """Codes of a recording; see ``studio.engine.families.base.SupportsReferences``. Raises BadRecording."""
-        assert self._encode is not None, "takes_speakers says so"
+        assert self._encode is not None, "load_voice sets the codec"
         try:
             return NewReference({_CODES: self._encode(samples)}, len(samples) / TIME_BASE.rate_hz)
         except BadOption as error:

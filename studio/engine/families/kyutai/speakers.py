@@ -1,4 +1,4 @@
-"""Who speaks: speakers from files of ``kyutai/tts-voices``, or codes of a recording; and the distilled guidance."""
+"""Speakers, from files of ``kyutai/tts-voices`` or as codes of a recording; labels of the distilled guidance."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -50,7 +50,7 @@ def read_prefix(path: Path, codebooks: int, codes: int) -> np.ndarray:
     """A recording as a voice: int64 [T, codebooks], from a file with ``codes`` [codebooks, T].
 
     Args:
-        codes: of a codebook.
+        codes: size of a codebook.
 
     Raises:
         BadVoice: the file is missing, or does not hold such codes of ``PREFIX_FRAMES`` frames.

@@ -213,7 +213,7 @@ class S5(nn.Module):
 
     @torch.no_grad()
     def align_scored(self, symbols: Sequence[int], frames: Tensor) -> tuple[np.ndarray, float]:
-        """As ``align``, with the mean log share of the attention along the path, without the prior."""
+        """``align``, and the mean log attention weight along the path, without the prior."""
         ids = torch.tensor([[*symbols]], device=frames.device)
         real = torch.ones_like(ids, dtype=torch.bool)
         log_e = self.aligner(self.embed_frames(frames).unsqueeze(0), self.embed_symbols(ids), real).cpu()

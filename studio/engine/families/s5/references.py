@@ -1,6 +1,6 @@
 """A speaker's reference from a recording and its words (paper 001): frames and phonemes, cut to what the net takes.
 
-The net's auxiliary attention aligns the two. Its mean log share along the path tells whether they go together. Measured
+The net's auxiliary attention aligns the two; the mean log weight along the path measures how well they match. Measured
 with finch: -0.9 to -1.2 for the right words and -2.1 to -3.1 with white noise 25 dB below; -5.5 to -9 for other words,
 and -4 to -5.5 for the right words without what is above 4 kHz.
 """
@@ -44,14 +44,14 @@ def new_reference(net: S5, frames: Tensor, spelled: Sequence[Sequence[int]]) -> 
     path, log_share = net.align_scored(symbols, frames.to(net.silence.device))
     if log_share < MIN_LOG_SHARE:
         raise BadRecording(
-            "the recording does not say this text, or it is noisy or of a telephone line",
+            "the recording and the text do not match, or the recording is noisy or telephone speech",
             "write what it says, word by word, or record it again in a quiet room",
         )
     through = [*accumulate(map(len, spelled))]
     ends = [int(np.flatnonzero(path < count)[-1]) + 1 for count in through]
     fits = [i for i, end in enumerate(ends) if end <= most and through[i] <= end]
     if not fits:
-        raise BadRecording(f"no word ends within {most * frame_s:.1f} s of its beginning", "speak at a usual pace")
+        raise BadRecording(f"no word ends within {most * frame_s:.1f} s of the beginning", "speak at a normal pace")
     long = [i for i in fits if ends[i] >= _MIN_SHARE * most] or fits[-1:]
     loudness = frames.float().mean(1).numpy()
     last = min(long, key=lambda i: (loudness[ends[i] - 1], -i))
