@@ -3,7 +3,7 @@
 import { button, h } from "../rate/dom.js";
 import { peaksOf, Recorder } from "../sound/recorder.js";
 
-const LONGEST_S = 30; // a recording ends by itself
+const LONGEST_S = 30; // a recording stops after this
 const PEAKS = 240; // bars of the waveform
 const QUIET_DB = -35;
 const LOUD_DB = -0.2;

@@ -14,7 +14,7 @@ export class Speakers {
     this.list = h("ul", { class: "hub-list", "aria-label": "Added speakers" });
     this.intro = h("p", { class: "muted" });
     this.limits = h("p", { class: "limits" });
-    this.none = h("p", { class: "muted", text: "No voice of this studio takes speakers.", hidden: true });
+    this.none = h("p", { class: "muted", text: "None of the installed voices supports added speakers.", hidden: true });
     this.recording = new RecordingField(
       base,
       () => this.check(),
@@ -40,18 +40,12 @@ export class Speakers {
   makeForm() {
     const line = (id, maxlength, more = {}) =>
       h("input", { type: "text", id, maxlength, autocomplete: "off", ...more, on: { input: () => this.check() } });
-    const field = (text, input, hint) =>
-      h(
-        "div",
-        { class: "field" },
-        h("label", { for: input.id, text }),
-        input,
-        hint ? h("small", { class: "muted", text: hint }) : null,
-      );
+    const field = (text, input, hint) => h("div", { class: "field" }, h("label", { for: input.id, text }), input, hint);
     const tick = (id, text) => h("label", { class: "consent", for: id }, this[id], h("span", { text }));
     this.voice = h("select", { id: "speaker-voice", on: { change: () => this.check() } });
     this.name = line("speaker-name", 40, { spellcheck: "false" });
     this.text = h("textarea", { id: "speaker-text", rows: 3, maxlength: 500, on: { input: () => this.check() } });
+    this.hint = h("small", { class: "muted" });
     this.by = line("speaker-by", 200);
     this.consent = h("input", { type: "checkbox", id: "consent", on: { change: () => this.check() } });
     this.keep = h("input", { type: "checkbox", id: "keep" });
@@ -62,15 +56,11 @@ export class Speakers {
       "form",
       { class: "speaker-form", "aria-label": "Add a speaker", on: { submit: (event) => this.send(event) } },
       h("div", { class: "pair" }, field("Added to", this.voice), field("Name of the speaker", this.name)),
-      field(
-        "Read this aloud, or write what your recording says",
-        this.text,
-        "One person, in a quiet room, in English. The first seconds are used.",
-      ),
+      field("Read this aloud, or write what your recording says", this.text, this.hint),
       this.recording.element,
       h("label", { class: "consent", for: "consent" }, this.consent, this.consentText),
       field("Who confirms that, and how (optional; stored with the speaker)", this.by),
-      tick("keep", "Store the recording too. Otherwise only the part that is used is stored, and a digest."),
+      tick("keep", "Also store the recording. Otherwise only what the voice uses and the SHA-256 are stored."),
       h("div", { class: "actions" }, this.add, this.missing),
     );
     return this.form;
@@ -102,8 +92,8 @@ export class Speakers {
   show(state) {
     this.state = state;
     this.intro.textContent =
-      `A speaker needs ${state.min_s} to ${state.max_s} seconds of one person's speech, and that person's consent. ` +
-      "It is offered on the Live page at once; what it says is marked as synthetic, with the date of the consent.";
+      `You need ${state.min_s} to ${state.max_s} seconds of one person's speech, and that person's consent. ` +
+      "The speaker appears on the Live page at once. Its speech is marked as synthetic, with the date of the consent.";
     this.limits.textContent = state.limits;
     this.consentText.textContent = `${state.consent}.`;
     const chosen = this.voice.value;
@@ -156,13 +146,15 @@ export class Speakers {
       this.text.value.trim() || !this.needsText() ? "" : "its text",
       this.consent.checked ? "" : "the consent",
     ].filter(Boolean);
+    const used = this.needsText() ? "The first seconds are used." : "All of it is used; the voice needs no text.";
+    this.hint.textContent = `One person, in a quiet room, in English. ${used}`;
     this.missing.textContent = missing.length ? `Missing: ${missing.join(", ")}.` : "";
     this.add.disabled = missing.length > 0 || this.isSending;
   }
 
   remove({ voice, name }) {
     return this.tried(async () => {
-      const text = "What the voice uses of the recording is deleted. Stored utterances stay.";
+      const text = "The speaker's data and its recording, if stored, are deleted. Saved utterances are kept.";
       if (!(await this.confirm(`Remove “${voice}:${name}”?`, text, "Remove"))) return;
       this.show(await this.calls.post("/remove", { voice, name }));
       this.showMessage(`${name} is removed.`, "info");

@@ -10,7 +10,7 @@ const FAILURES = {
 };
 
 export class Recorder {
-  /** `heard(block, seconds)` is called with each block of samples and the length so far; `base` is of the scripts. */
+  /** `heard(block, seconds)` is called with each block of samples and the length so far; `base`: of the scripts. */
   constructor(base, heard) {
     this.base = base;
     this.heard = heard;
@@ -19,14 +19,14 @@ export class Recorder {
   /** Begin; rejects with a message for people. */
   async start() {
     if (!navigator.mediaDevices)
-      throw new Error("Browsers record on this machine and over HTTPS only. Choose a file instead.");
+      throw new Error("Browsers allow recording only over HTTPS or on localhost. Choose a file instead.");
     try {
       this.stream = await navigator.mediaDevices.getUserMedia({ audio: AS_IT_IS });
       this.context = new AudioContext();
       await this.context.audioWorklet.addModule(`${this.base}/sound/recorder.worklet.js`);
     } catch (error) {
       await this.close();
-      throw new Error(FAILURES[error.name] ?? `The microphone does not record: ${error.message}`);
+      throw new Error(FAILURES[error.name] ?? `The microphone cannot be used: ${error.message}`);
     }
     this.blocks = [];
     this.samples = 0;
