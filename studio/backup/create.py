@@ -33,7 +33,7 @@ from studio.backup.database import counts, named_files, snapshot, sqlite_file, t
 from studio.core.durable import is_part
 from studio.core.errors import BadFile, NotStored, bad_file
 from studio.core.files import read_bounded
-from studio.core.folders import real_path
+from studio.core.folders import SPEAKERS, real_path
 from studio.library.annotations import read_journal
 
 _MAX_OUTSIDE_BYTES = 16 << 20  # of settings, systems and lexicon
@@ -118,6 +118,8 @@ def _files(data: Path, database: Path | None) -> Iterator[tuple[str, Path]]:
             folders.clear()
             continue
         folders[:] = sorted((name for name in folders if not is_part(name)), key=lambda name: (name == "notes", name))
+        if here == data / SPEAKERS:  # a speaker that is being removed, or is not stored whole
+            folders[:] = [name for name in folders if not name.startswith(".")]
         for path in (here / name for name in sorted(names)):
             name = path.relative_to(data).as_posix()
             is_temporary = path.name.startswith(".") or is_part(name)

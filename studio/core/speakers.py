@@ -37,7 +37,7 @@ from studio.core.folders import SPEAKERS_VARIABLE
 
 log = logging.getLogger(__name__)
 
-RECORD, TENSORS, RECORDING = "speaker.json", "reference.safetensors", "recording.wav"
+RECORD, TENSORS = "speaker.json", "reference.safetensors"
 REFERENCE = "speaker_reference"  # key of a trace's meta: the consent for an added speaker
 MIN_SPEECH_S, MAX_SPEECH_S = 3.0, 10.0
 MAX_SPEAKERS = 64  # of all voices: each is a name in every list of voices
@@ -53,6 +53,9 @@ LIMITS = (
 )
 _DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 _REMOVED = ".removed"
+_HIDDEN = re.compile(r"\.[0-9a-f]{16}(\.removed)?")  # folders of speakers that are being stored or removed
+_ABANDONED_S = 3600.0
+_SUFFIXES = {b"RIFF": "wav", b"RF64": "wav", b"fLaC": "flac", b"OggS": "ogg", b"FORM": "aiff"}  # by a file's beginning
 _NAME = Rule(
     lambda value: is_printable(value) and 0 < len(value) <= MAX_NAME_CHARS and not set(value) & set("/\\:,?"),
     f"a name of up to {MAX_NAME_CHARS} characters without / \\ : , and ?",
@@ -116,7 +119,7 @@ class SpeakerRequest:
         samples: float32 [T], cleaned (``studio.measure.references``).
         has_consent: whether the user states ``CONSENT``.
         consent_by: who confirms it, and how.
-        recording: the recording as WAV, to be stored; None to store none.
+        recording: the file of the recording, to be stored; None to store none.
     """
 
     voice: str
@@ -228,13 +231,16 @@ class SpeakerStore:
             raise BadOption("no folder of speakers is known", do)
         if len(self.read()) >= MAX_SPEAKERS:
             raise BadOption(f"there are {MAX_SPEAKERS} added speakers already", "remove one")
+        self._delete_abandoned()
         token = secrets.token_hex(8)
         part = self.root / f".{token}"
         with _refusing(f"the speaker {speaker.name}"):
             durable.make_folder(part)
             try:
                 files = {TENSORS: tensors, RECORD: (json.dumps(asdict(speaker), indent=1) + "\n").encode()}
-                for name, data in (files | ({} if recording is None else {RECORDING: recording})).items():
+                if recording is not None:
+                    files[_recording_name(recording)] = recording
+                for name, data in files.items():
                     durable.replace(part / name, data)
                 part.rename(self.root / token)
                 durable.sync_folder(self.root)
@@ -244,7 +250,8 @@ class SpeakerStore:
         return token
 
     def remove(self, voice: str, name: str) -> None:
-        """Remove a speaker with its recording. Raises BadVoice, NotStored."""
+        """Remove a speaker with its recording. Raises BadVoice, NotStored: files remain, or the disk refuses."""
+        self._delete_abandoned()
         token = next((t for t, one in self.read().items() if (one.voice, one.name) == (voice, name)), None)
         if token is None or self.root is None:
             raise BadVoice(f"{voice[:80]!r} has no added speaker {name[:80]!r}", "the list shows those that there are")
@@ -252,8 +259,21 @@ class SpeakerStore:
         with _refusing(f"the removal of {name}"), suppress(FileNotFoundError):  # another one removed it
             (self.root / token).rename(gone)
             durable.sync_folder(self.root)
-            shutil.rmtree(gone)
-        self._seen_ns = -1
+            self._seen_ns = -1
+            try:
+                shutil.rmtree(gone)
+            except OSError as error:
+                if not gone.exists():  # another process deleted it
+                    return
+                raise NotStored(f"files of {name} remain in {gone}: {error.strerror}", "delete that folder") from error
+
+    def _delete_abandoned(self) -> None:
+        """Delete what a killed process left of removed speakers, and of speakers that were never stored whole."""
+        for folder in [] if self.root is None else self.root.glob(".*"):
+            match = _HIDDEN.fullmatch(folder.name)
+            with suppress(OSError):
+                if match and (match[1] or time.time() - folder.stat().st_mtime > _ABANDONED_S):
+                    shutil.rmtree(folder)
 
     def tensors(self, token: str) -> Path:
         """The file of a speaker's tensors."""
@@ -289,6 +309,12 @@ def consent_date(meta: Mapping[str, Any]) -> str:
 def now_utc() -> str:
     """The current UTC time, ISO 8601."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+
+
+def _recording_name(data: bytes) -> str:
+    """The name of a stored recording, by the kind of its file."""
+    is_mp3 = data[:3] == b"ID3" or data[:1] == b"\xff"
+    return f"recording.{'mp3' if is_mp3 else _SUFFIXES.get(data[:4], 'sound')}"
 
 
 def _read(folder: Path) -> AddedSpeaker | None:

@@ -15,7 +15,7 @@ from studio.core.cards import Card, parse_voice
 from studio.core.errors import BadOption, Stuck, StudioError
 from studio.core.options import default_options, merge_options
 from studio.core.ports import MAX_SEED, EngineLoad, Normaliser, SpeakRequest
-from studio.core.speakers import REFERENCE, SpeakerStore
+from studio.core.speakers import REFERENCE, AddedSpeaker, SpeakerStore
 from studio.core.time import Clock, MonotonicClock
 from studio.core.traces.provenance import loaded_git_sha, provenance
 from studio.core.traces.teacher_forcing import TeacherForcingRequest, TeacherForcingResult, never_stop
@@ -48,6 +48,8 @@ class _PendingOpen:
 
     voice: Voice
     speaker: str
+    number: int  # of the speaker
+    added: AddedSpeaker | None
     request: SpeakRequest
     temperature: float
     result: "Future[EngineRequest]" = field(default_factory=Future)
@@ -119,8 +121,8 @@ class LocalEngine:
             raise BadOption("the seed is out of range", f"it is a whole number from 0 to {MAX_SEED}")
         options = merge_options(card.options, request.options, default_options(card.options))
         voice = self.voice(card.name)
-        voice.number_of(speaker)  # raises BadVoice here, on the caller's thread
-        pending = _PendingOpen(voice, speaker, replace(request, options=options), temperature)
+        number, added = self._voices.speaker(voice, speaker)  # once: a later removal changes neither
+        pending = _PendingOpen(voice, speaker, number, added, replace(request, options=options), temperature)
         with self._lock:
             if self._draining:
                 raise engine_closing()
@@ -247,7 +249,7 @@ class LocalEngine:
         card, scheduler = voice.card, Scheduler(self._clock, watchdog=self._watchdog)
         asked = SpeakRequest(voice=card.name, options=default_options(card.options))
         try:
-            request = self._new_request(_PendingOpen(voice, card.speakers[0], asked, card.temperature))
+            request = self._new_request(_PendingOpen(voice, card.speakers[0], 0, None, asked, card.temperature))
             request.push_text(_WARM_UP_TEXT)
             request.end()
             request.assign_slots()
@@ -298,7 +300,7 @@ class LocalEngine:
 
     def _new_request(self, pending: _PendingOpen) -> EngineRequest:
         voice, request, card = pending.voice, pending.request, pending.voice.card
-        row = voice.row(voice.number_of(pending.speaker), request.options, pending.temperature, request.seed)
+        row = voice.row(pending.number, request.options, pending.temperature, request.seed)
         ready = ev.Ready(
             utterance=0,
             voice=card.name,
@@ -310,10 +312,10 @@ class LocalEngine:
             options=dict(request.options),
         )
         meta = provenance(card, device=voice.device.type, threads=self._threads, temperature=pending.temperature)
-        if added := self._voices.added(card.name, pending.speaker):
-            meta |= {REFERENCE: added.provenance}
+        if pending.added:
+            meta |= {REFERENCE: pending.added.provenance}
         wake, credit = self._wakeup.set, request.credit_samples
-        new = EngineRequest(voice, row, ready, self._normalise, self._clock, wake, credit, meta)
+        new = EngineRequest(voice, row, pending.number, ready, self._normalise, self._clock, wake, credit, meta)
         new.is_guest, new.client = request.is_guest, request.client
         return new
 

@@ -14,7 +14,7 @@ from studio.core.errors import BadVoice
 from studio.core.files import read_bounded
 from studio.core.speakers import MAX_TENSORS_BYTES, AddedSpeaker, SpeakerStore
 from studio.engine.families.base import SupportsReferences
-from studio.engine.voices import Voice
+from studio.engine.voices import Voice, damaged_speaker
 
 _log = logging.getLogger(__name__)
 
@@ -57,9 +57,19 @@ class VoiceStore:
         self.refresh()
         return self.cards
 
-    def added(self, voice: str, speaker: str) -> AddedSpeaker | None:
-        """The record of an added speaker; None for a voice's own."""
-        return next((one for one in self._read.values() if (one.voice, one.name) == (voice, speaker)), None)
+    def speaker(self, voice: Voice, name: str) -> tuple[int, AddedSpeaker | None]:
+        """The family's number of a speaker, with the record of an added one. Raises BadVoice: it is gone, or damaged.
+
+        Both are of the same speaker, also where another process adds or removes speakers meanwhile.
+        """
+        if name in voice.card.speakers:
+            return voice.number_of(name), None
+        number, one = self._add_speakers(voice).get(name, (None, None))
+        if one is None:
+            raise BadVoice(f"the speaker {name!r} was removed from voice {voice.card.name!r}", "choose another one")
+        if number is None:
+            raise damaged_speaker(name)
+        return number, one
 
     def is_loaded(self, name: str) -> bool:
         """Whether a voice was loaded, or failed to load."""
@@ -81,8 +91,11 @@ class VoiceStore:
             self._add_speakers(loaded)
         return loaded
 
-    def _add_speakers(self, voice: Voice) -> None:
-        """Register new speakers with a loaded voice; damaged ones are logged and left out."""
+    def _add_speakers(self, voice: Voice) -> dict[str, tuple[int | None, AddedSpeaker]]:
+        """Register new speakers with a loaded voice; all of them with their numbers, by name.
+
+        Damaged ones are logged, and have no number.
+        """
         name = voice.card.name
         with self._adding:
             for token, one in self._read.items():
@@ -93,6 +106,8 @@ class VoiceStore:
                     voice.added.pop(one.name, None)
                 else:
                     voice.added[one.name] = number
+            added = [(token, one) for token, one in self._read.items() if one.voice == name]
+            return {one.name: (self._numbers[name, token], one) for token, one in added}
 
     def _add_speaker(self, voice: Voice, token: str, one: AddedSpeaker) -> int | None:
         """The family's number of an added speaker; None for a damaged one."""

@@ -52,7 +52,7 @@ class Voice:
         if speaker in self.card.speakers:
             return self.card.speakers.index(speaker)
         if speaker not in self.added:
-            raise BadVoice(f"the files of the speaker {speaker!r} are damaged", "remove the speaker, and add it again")
+            raise damaged_speaker(speaker)
         return self.added[speaker]
 
     def slot_bytes(self) -> int:
@@ -111,6 +111,11 @@ class Voice:
     def release(self, row: Row) -> None:
         """Free a row's slots, if any."""
         self.free_slots.extend(row.slots)
+
+
+def damaged_speaker(name: str) -> BadVoice:
+    """The error for an added speaker whose files are damaged."""
+    return BadVoice(f"the files of the speaker {name!r} are damaged", "remove the speaker, and add it again")
 
 
 def find_voices(folder: Path, names: Sequence[str] | None, vocoder: str) -> dict[str, tuple[Card, Path]]:

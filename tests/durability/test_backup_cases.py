@@ -50,6 +50,15 @@ def test_every_saved_file_can_be_restored(site: Site, tmp_path: Path, name: str)
     assert not list((tmp_path / "restored").glob("studio.sqlite-*")), "the database is one file"
 
 
+def test_removed_speakers_are_not_in_a_backup(site: Site, tmp_path: Path) -> None:
+    for name in ("0123456789abcdef", ".0123456789abcdef", ".fedcba9876543210.removed"):
+        (site.data / "speakers" / name).mkdir(parents=True)
+        (site.data / "speakers" / name / "recording.wav").write_bytes(b"RIFF")
+    create_backup(site.data, "", tmp_path / "b", {})
+    stored = {path.relative_to(tmp_path / "b").as_posix() for path in (tmp_path / "b").rglob("recording.wav")}
+    assert stored == {"speakers/0123456789abcdef/recording.wav"}
+
+
 @pytest.mark.parametrize("name", ["b", "b.zip"])
 def test_times_of_files_are_restored(site: Site, tmp_path: Path, name: str) -> None:
     """A sound whose note is lost was added when its file was changed."""

@@ -1,24 +1,29 @@
 """Speakers added to finch from a recording: consent, what the recording must say, disk, other processes, removal."""
 
 import json
+import os
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
 from studio.core.clips import to_float, wav_bytes
-from studio.core.errors import BadOption, BadText, BadVoice
+from studio.core.errors import BadOption, BadText, BadVoice, NotStored
 from studio.core.folders import VOICES
 from studio.core.ports import SpeakRequest
 from studio.core.sound_files import read_mono
 from studio.core.speakers import (
+    CONSENT,
     MAX_SPEAKERS,
     REFERENCE,
     TENSORS,
+    AddedSpeaker,
     BadRecording,
     NoConsent,
     SpeakerRequest,
@@ -31,10 +36,12 @@ from studio.core.traces.trace import Trace, open_trace
 from studio.core.traces.trace_writer import save_trace
 from studio.engine.engine import LocalEngine, open_engine
 from studio.engine.families.base import SupportsReferences
+from studio.engine.request.request import EngineRequest
 from studio.engine.tokenizers import dmel
 from studio.measure.references import clean
 from studio.text.normalise import best
 
+NOW = "2026-11-30T10:00:00Z"
 TEXT = "The rain has stopped, and the birds are singing in the old garden again this morning."
 OTHER = "Please call me when the train arrives at the station near the big blue house tomorrow."
 
@@ -189,6 +196,77 @@ def test_without_a_folder_nothing_is_added(wanted: SpeakerRequest) -> None:
         with pytest.raises(BadOption, match="no folder of speakers is known; set STUDIO_SPEAKERS"):
             engine.speakers().add(wanted)
         assert engine.speakers().listed() == []
+
+
+RECORD = AddedSpeaker("finch", "eve", "", 2.0, NOW, CONSENT, "", NOW, "0" * 64, "1" * 64)
+
+
+def test_leftovers_of_killed_processes_are_deleted(folder: Path) -> None:
+    store, day = SpeakerStore(folder), time.time() - 86_400
+    for change in (lambda: store.add(RECORD, b"", b"RIFF"), lambda: store.remove("finch", "eve")):
+        for name in (".0123456789abcdef.removed", ".0123456789abcdef", ".fedcba9876543210", ".git"):
+            (folder / name).mkdir(parents=True)
+            (folder / name / "recording.wav").write_bytes(b"RIFF")
+        os.utime(folder / ".0123456789abcdef", (day, day))
+        os.utime(folder / ".git", (day, day))
+        change()
+        hidden = {path.name for path in folder.glob(".*")}
+        assert hidden == {".fedcba9876543210", ".git"}, "one that is being stored, and a folder of somebody else"
+        for name in hidden:
+            (folder / name / "recording.wav").unlink()
+            (folder / name).rmdir()
+    assert store.read() == {}
+
+
+def test_removal_that_fails_names_what_remains(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = SpeakerStore(folder)
+    token = store.add(RECORD, b"", b"RIFF")
+
+    def fails(path: Path, **_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("shutil.rmtree", fails)
+        with pytest.raises(NotStored, match=rf"files of eve remain in .*{token}\.removed: Permission denied"):
+            store.remove("finch", "eve")
+    assert store.read() == {} and len([*folder.iterdir()]) == 1
+    with pytest.raises(BadVoice, match="no added speaker"):
+        store.remove("finch", "eve")
+    assert not [*folder.iterdir()], "the second try deletes them"
+
+
+@pytest.mark.parametrize(
+    ("data", "name"),
+    [(b"RIFF", "wav"), (b"fLaC", "flac"), (b"ID3\3", "mp3"), (b"\xff\xfb\0\0", "mp3"), (b"OggS", "ogg")],
+)
+def test_recording_is_stored_under_the_name_of_its_kind(folder: Path, data: bytes, name: str) -> None:
+    token = SpeakerStore(folder).add(RECORD, b"", data)
+    assert (folder / token / f"recording.{name}").read_bytes() == data
+
+
+def test_own_speaker_has_no_consent_of_an_added_one_of_that_name(folder: Path) -> None:
+    SpeakerStore(folder).add(replace(RECORD, name="miles"), b"", None)
+    with closing(engine_over(folder)) as engine:
+        trace = speak_once(engine, SpeakRequest("finch:miles"), "Good morning.")
+        assert REFERENCE not in trace.meta and len(trace.pcm) > 12_000
+
+
+def test_removal_during_an_open_does_not_remove_the_consent(
+    engine: LocalEngine, wanted: SpeakerRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    added = engine.speakers().add(wanted)
+    begin = engine._new_request
+
+    def removed_before(pending: Any) -> EngineRequest:
+        if pending.speaker == "eve":
+            engine.speakers().remove("finch", "eve")
+        return begin(pending)
+
+    monkeypatch.setattr(engine, "_new_request", removed_before)
+    trace = speak_once(engine, SpeakRequest("finch:eve"), "Good morning.")
+    assert trace.meta[REFERENCE] == added.provenance
+    with pytest.raises(BadVoice, match="no speaker 'eve'"):
+        engine.open(SpeakRequest("finch:eve"))
 
 
 FRAMES = np.full((8, dmel.CHANNELS), 5, np.uint8)

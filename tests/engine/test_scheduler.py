@@ -178,7 +178,6 @@ class _World:
         of_a_voice = {
             "start_lookup": lambda words: None,
             "release": lambda row: None,
-            "number_of": lambda speaker: 0,
             "word_times": lambda speaker: WordTimes(600, lambda frames: np.zeros(len(frames)), np.zeros((1, 80))),
         }
         self.voice = SimpleNamespace(card=tone_card(), family=family, vocode=vocode, **of_a_voice)
@@ -192,6 +191,7 @@ class _World:
         one = EngineRequest(
             self.voice,
             row,
+            0,
             ready,
             lambda tokens, before: [(t, k) for k, t in enumerate(tokens)],
             clock,

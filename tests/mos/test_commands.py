@@ -112,7 +112,7 @@ def test_draft_is_edited_spoken_and_previewed_by_commands(
     studio: Studio, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Starts as on the Edit page: settings from a file, changed settings, missing sounds, a voice."""
-    monkeypatch.setattr("studio.engine.engine.open_engine", lambda *_: FakeEngine(Script(speed=1000.0)))
+    monkeypatch.setattr("studio.engine.engine.open_engine", lambda *_, **__: FakeEngine(Script(speed=1000.0)))
     listening = open_listening_tests("", tmp_path / "data")
     new_draft(listening, "mine", "incremental-mos")
     out, _ = studio("campaign", "settings", "mine")

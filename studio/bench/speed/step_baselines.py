@@ -94,7 +94,8 @@ def begin_request(voice: Voice, seed: int, credit_samples: int, clock: Clock | N
     shape: dict[str, Any] = {"rate_hz": card.sample_rate_hz, "frame_samples": card.frame_samples}
     ready = ev.Ready(utterance=0, **about, **shape, seed=seed, options=options)
     row = voice.open(speaker, options, card.temperature, seed)
-    one = EngineRequest(voice, row, ready, best(), clock or MonotonicClock(), lambda: None, credit_samples, {})
+    clock = clock or MonotonicClock()
+    one = EngineRequest(voice, row, speaker, ready, best(), clock, lambda: None, credit_samples, {})
     one.begin()
     one.push_text(_TEXT)
     one.end()

@@ -116,6 +116,7 @@ class RequestClient:
         self,
         voice: "Voice",
         row: Row,
+        speaker: int,
         ready: ev.Ready,
         normalise: Normaliser,
         clock: Clock,
@@ -138,8 +139,8 @@ class RequestClient:
         self._playback = PlaybackTracker(voice.card.sample_rate_hz)
         self._waits = WaitTracker(voice.card.sample_rate_hz, voice.card.time_base.frame_ms)
         self._outbox = Outbox(clock)
-        self._speaker = voice.number_of(ready.speaker)
-        self._word_times = voice.word_times(self._speaker)
+        self._speaker = speaker
+        self._word_times = voice.word_times(speaker)
         self._revision_points: RevisionPoints | None = None
         self._revision: PendingRevision | None = None
         self._take_number = 0
