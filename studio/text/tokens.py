@@ -122,7 +122,7 @@ def _measure(match: re.Match[str]) -> str | None:
 
 def _fraction_measure(match: re.Match[str]) -> str | None:
     name = unit_name(match[2], several=match[1][0].isdecimal() and "/" not in match[1])
-    return name and f"{phrase(match[1])} {name}"
+    return name and _with_words("", match[1], f" {name}")
 
 
 def _stamp(match: re.Match[str]) -> str | None:
@@ -142,8 +142,7 @@ def _scaled(match: re.Match[str]) -> str:
 
 def _per(match: re.Match[str]) -> str | None:
     under = match[2] if match[2] in PER else unit_name(match[2], several=False)
-    amount = phrase(match[1])
-    return f"{amount} per {under}" if under and amount else None
+    return under and _with_words("", match[1], f" per {under}")
 
 
 def _worded_rate(match: re.Match[str]) -> str | None:
@@ -185,14 +184,10 @@ def _bearing(match: re.Match[str]) -> str:
     return " ".join([*parts, *([_DIRECTIONS[match[4]]] if match[4] else [])])
 
 
-def _until(match: re.Match[str]) -> str | None:
-    first = phrase(match[1])
-    return first and f"{first} to {match[2]}"
-
-
-def _from(match: re.Match[str]) -> str | None:
-    second = phrase(match[2])
-    return second and f"{match[1].lower()} to {second}"
+def _with_words(before: str, token: str, after: str = "") -> str | None:
+    """A token's reading between words; None where it has none."""
+    spoken = phrase(token)
+    return spoken and f"{before}{spoken}{after}"
 
 
 def _hyphened_scale(match: re.Match[str]) -> str:
@@ -278,7 +273,7 @@ _RULES: list[tuple[re.Pattern[str], Reader]] = [
         (r"(\d+)/(\d{1,9})", lambda m: fraction(m[1], m[2])),
         (r"(\d+)/(\d{1,9})(?:st|nd|rd|th)s?", lambda m: fraction(m[1], m[2], "fourth")),
         (rf"({SIGN}?)(\d*)-?([{VULGARS}])", lambda m: f"{SIGNS[m[1]] if m[1] else ''} {mixed(m[2], m[3])}".strip()),
-        (r"([-−])(\d+/\d+)", lambda m: f"minus {phrase(m[2])}"),
+        (r"([-−])(\d+/\d+)", lambda m: _with_words("minus ", m[2])),
         (r"(\d{1,3})-(\d{1,2}/\d{1,2})", lambda m: mixed(m[1], m[2])),
         (
             r"0\d{6,14}|\+?\d{1,6}(?:-\d{1,6}){2,6}|\d{3}-\d{4}|\d{5}-\d{4}|0\d+-\d+",
@@ -345,9 +340,9 @@ _RULES: list[tuple[re.Pattern[str], Reader]] = [
         (rf"(\d*[{VULGARS}]|\d/\d)[-~](\d*[{VULGARS}]|\d/\d|\d\d?)", _days),
         (r"(\d{1,2})'-(\d{1,2})", lambda m: f"{cardinal(m[1])} to {cardinal(m[2])} feet"),
         (r"(\d'\d\d?)(?:inch)?[-~](\d'\d\d?)(?:inch)?", _days),
-        (r"(\d+(?::\d\d)?)-?ish", lambda m: f"{phrase(m[1])} ish"),
-        (r"(\S*\d\S*)[-~](noon|midnight)", _until),
-        (r"([Nn]oon|[Mm]idnight)[-~](\S*\d\S*)", _from),
+        (r"(\d+(?::\d\d)?)-?ish", lambda m: _with_words("", m[1], " ish")),
+        (r"(\S*\d\S*)[-~](noon|midnight)", lambda m: _with_words("", m[1], f" to {m[2]}")),
+        (r"([Nn]oon|[Mm]idnight)[-~](\S*\d\S*)", lambda m: _with_words(f"{m[1].lower()} to ", m[2])),
         (rf"((?:{CURRENCY})?{NUM})-(hundred|thousand|million|billion|trillion)", _hyphened_scale),
         (r"([IVXLC]{1,7})(?:st|nd|rd|th)", lambda m: ordinal(str(roman(m[1]))) if roman(m[1]) else None),
         (rf"({'|'.join(map(re.escape, SHORT_FORMS))})", lambda m: SHORT_FORMS[m[1]]),
@@ -360,7 +355,7 @@ _RULES: list[tuple[re.Pattern[str], Reader]] = [
             r"([A-Z]{1,3})&([A-Z]{1,3})('?s)?",
             lambda m: f"{' '.join(m[1].lower())} and {' '.join(m[2].lower())}" + ("'s" if m[3] else ""),
         ),
-        (rf"(\d+/\d+|\d*[{VULGARS}])-([a-z]+)", lambda m: f"{phrase(m[1])} {m[2]}"),
+        (rf"(\d+/\d+|\d*[{VULGARS}])-([a-z]+)", lambda m: _with_words("", m[1], f" {m[2]}")),
     )
 ]
 

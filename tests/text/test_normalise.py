@@ -270,6 +270,15 @@ def test_any_input_yields_speakable_words_in_token_order(tokens: Sequence[str]) 
         assert set(order) <= set(range(len(tokens)))
 
 
+@pytest.mark.parametrize("end", ["", "x", "ish", "-ish", "km", "-km", "th", "%", "k", "in", "-noon", "/day", "'s"])
+def test_a_token_whose_part_has_no_reading_is_read_otherwise(end: str) -> None:
+    for part in ("3/12345678901", "1234:56", "25:61", "3/0", "12345678901/3", "99/99/99", "2024-19-39"):
+        for begin in ("", "-", "−", "$", "~", "2-", "tel:", "noon-", "#"):
+            written = f"{begin}{part}{end}"
+            words = [word for word, _ in english()([written, "x"])]
+            assert words and not any("None" in word for word in words), written
+
+
 @pytest.mark.parametrize("token", ["9" * 200, "1," * 99 + "1", "a1" * 100, "$" * 200, "1/" * 99 + "1", "1-" * 99 + "1"])
 def test_hostile_tokens_are_bounded(token: str) -> None:
     begin = time.perf_counter()
