@@ -122,6 +122,14 @@ def test_letters_of_other_scripts_and_long_words_are_reported() -> None:
     assert len(changes.words) == 25
 
 
+def test_a_word_that_is_too_long_when_spoken_is_read_as_several() -> None:
+    assert said("St-St-St-St-St-St-St x") == "saint " * 7 + "x"  # 20 characters written, 41 spoken
+    assert said("jusqu'" + "AB-" * 6 + "fin.").endswith(" fin.")
+    parts = ["VIIVA", *["cada"] * 6]  # 35 letters and hyphens; 41 with what was elided
+    assert said(f"jusqu'{'-'.join(parts)}, x") == f"jusqu' {'-'.join(parts).lower()}, x"
+    assert said(f"l'{'-'.join(parts)}, x") == f"l'{'-'.join(parts).lower()}, x"
+
+
 def test_a_lexicon_is_used_in_french_too(tmp_path: Path) -> None:
     lexicon = LexiconNormaliser(Lexicon({}, {"sncf": ("esse", "enne", "cé", "effe")}), english())
     french = in_language(lexicon, "fr")

@@ -73,7 +73,12 @@ def _read(tokens: Sequence[str], before: Sequence[str]) -> tuple[Words, int]:
     base, mark = FRENCH.split_mark(tokens[0])
     if match := _ELIDED.fullmatch(base):
         words, used = _read([match[2] + mark, *tokens[1:]], ())
-        return [(match[1].lower() + words[0][0], 0), *words[1:]] if words else [], used
+        if not words:
+            return [], used
+        elided, first = match[1].lower(), words[0][0]
+        if len(elided + first.rstrip(MARKS)) > MAX_WORD_LETTERS:
+            return [(elided, 0), *words], used
+        return [(elided + first, 0), *words[1:]], used
     text = " ".join(tokens)
     is_word = _WORD.fullmatch(base) and not READ_BESIDE.fullmatch(base)
     for pattern, read in () if is_word else RULES:
@@ -115,8 +120,9 @@ def _read_one(base: str) -> str:
         return spoken
     if _LETTERS.fullmatch(base):
         parts = [{"St": "saint", "Ste": "sainte"}.get(part) or letters(part) for part in base.split("-")]
-        is_long = len(base) > MAX_WORD_LETTERS or any(" " in part for part in parts)
-        return (" " if is_long else "-").join(parts)
+        joined = "-".join(parts)
+        is_one = len(joined) <= MAX_WORD_LETTERS and " " not in joined
+        return joined if is_one else " ".join(parts)
     if _DOTTED.fullmatch(base):
         return " ".join(base.lower().replace(".", "").replace("-", ""))
     return _runs(base)
