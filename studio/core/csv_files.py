@@ -24,7 +24,8 @@ MAX_TABLE_BYTES = 16 << 20
 MAX_LINES = 500_000
 MAX_COLUMNS = 1_000
 _SEPARATORS = ",;\t|"
-_BLANK = re.compile(r"[\s,;\"\ufeff]*(?:#[^,;\t|\r\n]*[\r\n][\s\"\ufeff]*(?=[^\r\n]*[,;\t|]))*")
+# Lines of comments are left out where a line with a separator follows. One with a separator may be the header.
+_BLANK = re.compile(r"[\s,;\"\ufeff]*(?:(?:#[^,;\t|\r\n]*+[\r\n][\s\"\ufeff]*+)++(?=[^\r\n]*[,;\t|]))?")
 _SEP_LINE = re.compile(r"\"?sep=([,;|\t]|\\t)\"?[,;|\t ]*(?:\r\n|\r|\n|\Z)", re.IGNORECASE)
 _NUMBER = re.compile(r"[-+]?(?:\d+[.,]?\d*|[.,]\d+)(?:[eE][-+]?\d{1,4})?", re.ASCII)
 _ROWS_AT_A_TIME = 4096

@@ -63,6 +63,7 @@ def test_every_way_to_write_a_table_is_read_alike(text: str, encoding: str, tmp_
         'a\tb\tscore\n1\tx\ty\t1\n2\tz\tw\t"2,5"\n',
         "# from the lab\na;b;score\nx;y;1\nz;w;2,5\n",
         "# from the lab\n\nsep=;\na;b;score\nx;y;1\nz;w;2,5\n",
+        "# from the lab\n# 2026\n\n#\r\n a;b;score\nx;y;1\nz;w;2,5\n",
     ],
 )
 def test_tables_of_r(text: str) -> None:
@@ -72,6 +73,17 @@ def test_tables_of_r(text: str) -> None:
 @pytest.mark.parametrize("text", ["the text here\nrain falls today\n", "# a b\nx 1\n", "a b c\nx 1\ny z 2\n"])
 def test_blanks_of_texts_do_not_part_cells(text: str) -> None:
     assert len(read_table(text).columns) == 1
+
+
+@pytest.mark.parametrize(("text", "column"), [("# a\n# id,b\n1,2\n", "# id"), ("# a\n# b\nc\n1\n", "# a")])
+def test_a_line_that_may_be_the_header_is_no_comment(text: str, column: str) -> None:
+    assert read_table(text).titles[0] == column
+
+
+def test_blanks_behind_comments_are_read_once() -> None:
+    start = time.process_time()
+    read_table("# a\n" + " " * 200_000)
+    assert time.process_time() - start < 4, "milliseconds on a machine without other load"
 
 
 def test_lines_are_counted_as_an_editor_does() -> None:
