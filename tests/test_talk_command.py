@@ -12,8 +12,15 @@ from pathlib import Path
 
 import pytest
 from chatserver import KEY, MODEL, ChatServer, Script, chat_server
+from fakes import FakeEngine
+from fakeutterance import FakeUtterance
+from tones import Script as ToneScript
+from typer.testing import CliRunner
 
+from studio.cli import cli
+from studio.core.ports import SpeakRequest
 from studio.core.sound_files import read_mono
+from studio.core.speakers import REFERENCE
 
 pytestmark = pytest.mark.slow
 
@@ -70,6 +77,43 @@ def test_a_question_becomes_a_wav(server: ChatServer, voices: Path, tmp_path: Pa
     refused = subprocess.run(asked, env={**env, "LLM_KEY": "wrong"}, capture_output=True, text=True, timeout=200)
     assert refused.returncode == 2 and "refuses the key (401)" in refused.stderr
     assert "see the key in LLM_KEY" in refused.stderr
+
+
+class Cloned(FakeEngine):
+    """Its speakers were added from recordings."""
+
+    def open(self, request: SpeakRequest) -> FakeUtterance:
+        utterance = super().open(request)
+        utterance.provenance |= {REFERENCE: {"consent_at": "2026-11-30T10:00:00Z"}}
+        return utterance
+
+
+def test_sound_of_an_added_speaker_names_the_consent(
+    server: ChatServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = Cloned(ToneScript(speed=200.0))
+    monkeypatch.setattr("studio.systems.combined.open_voices", lambda *_, **__: engine)
+    monkeypatch.setattr("studio.systems.combined.all_cards", lambda *_: {one.name: one for one in engine.cards()})
+    wav = tmp_path / "reply.wav"
+    asked = [
+        "talk",
+        "--llm",
+        server.url,
+        "--model",
+        MODEL,
+        "--voice",
+        "tone:low",
+        "--text",
+        "What is on?",
+        "-o",
+        str(wav),
+    ]
+    done = CliRunner().invoke(cli, asked, catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    comment = (
+        b"voice tone:low, Streaming-TTS Studio. The speaker was cloned from a recording with consent given on 2026"
+    )
+    assert comment in wav.read_bytes()
 
 
 def test_lines_of_a_pipe_are_one_conversation(server: ChatServer, voices: Path, tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 import threading
 import time
-from collections.abc import AsyncGenerator, Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
 from concurrent.futures import CancelledError, Future
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, replace
@@ -71,6 +71,7 @@ class Spoken:
         heard_chars: of it, up to the last word whose sound was played.
         was_interrupted: the listener interrupted it.
         pcm: its sound, int16 [T].
+        provenance: of its utterance.
         error: what ended it early.
     """
 
@@ -80,6 +81,7 @@ class Spoken:
     ladder: Ladder
     pcm: np.ndarray
     rate_hz: int
+    provenance: Mapping[str, Any]
     error: StudioError | None = None
 
     def message(self) -> ChatMessage:
@@ -264,4 +266,5 @@ class _Reply:
             chars = len(self._text.rstrip())
         self._show(chars)
         pcm = np.concatenate(self._pcm) if self._pcm else np.zeros(0, np.int16)
-        return Spoken(self._text, chars, was_interrupted, self._ladder, pcm, self._rate_hz, self._error)
+        provenance = self.utterance.provenance
+        return Spoken(self._text, chars, was_interrupted, self._ladder, pcm, self._rate_hz, provenance, self._error)

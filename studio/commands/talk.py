@@ -88,7 +88,7 @@ def talk(
         raise BadText("no question came", 'give one: --text "Why is the sky blue?", or pipe a line each')
     pcm = np.concatenate([np.zeros(0, np.int16), *(one.pcm for one in replies)])
     if out is not None and len(pcm):
-        save_audio(out, pcm, card.sample_rate_hz, {"voice": card.name, "speaker": speaker})
+        save_audio(out, pcm, card.sample_rate_hz, {**replies[0].provenance, "voice": card.name, "speaker": speaker})
         print_line(f"{out}: {len(pcm) / card.sample_rate_hz:.2f} s", err=True)
     failures = [one.error for one in replies if one.error is not None]
     if failures and not is_dialogue:

@@ -269,7 +269,9 @@ class SpeakerStore:
 
     def _delete_abandoned(self) -> None:
         """Delete what a killed process left of removed speakers, and of speakers that were never stored whole."""
-        for folder in [] if self.root is None else self.root.glob(".*"):
+        if self.root is None:
+            return
+        for folder in self.root.glob(".*"):
             match = _HIDDEN.fullmatch(folder.name)
             with suppress(OSError):
                 if match and (match[1] or time.time() - folder.stat().st_mtime > _ABANDONED_S):

@@ -8,6 +8,7 @@ import json
 import logging
 from typing import Any
 
+import numpy as np
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
@@ -17,7 +18,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.routing import Route
 
-from studio.core.clips import wav_header
+from studio.core.clips import wav_bytes
 from studio.core.errors import StudioError
 from studio.core.folders import without_folders
 from studio.markup import Markup
@@ -51,7 +52,7 @@ def build_mcp(requests: SpeechRequests) -> Starlette:
         report = {"url": address_of_sound(request, spoken.token), "duration_s": duration_s, "words": [*spoken.words]}
         content: list[Any] = [TextContent(type="text", text=json.dumps(report))]
         if len(spoken.pcm) <= MAX_INLINE_BYTES:
-            wav = wav_header(spoken.rate_hz, len(spoken.pcm) // 2) + spoken.pcm
+            wav = wav_bytes(np.frombuffer(spoken.pcm, "<i2"), spoken.rate_hz, spoken.comment)
             content.append(
                 AudioContent(type="audio", data=base64.b64encode(wav).decode("ascii"), mime_type="audio/wav")
             )

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, TypedDict
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -10,6 +10,7 @@ from starlette.requests import HTTPConnection
 
 from studio.core import events as ev
 from studio.core.errors import BadFile
+from studio.core.speakers import sound_comment
 from studio.markup import Markup
 from studio.serve.adapters.alignment import Alignment
 from studio.serve.adapters.speech import MAX_INPUT_CHARS, Speech, SpeechRequests
@@ -40,13 +41,19 @@ class WordTime(TypedDict):
 
 @dataclass(frozen=True)
 class SpokenPiece:
-    """Samples of 16 bit from ``sample`` on; ``token``: of the trace, in the last piece."""
+    """Samples of 16 bit from ``sample`` on.
+
+    Attributes:
+        token: of the trace, in the last piece.
+        comment: for the metadata of a file of all pieces, in the last one.
+    """
 
     pcm: bytes
     sample: int
     rate_hz: int
     words: tuple[WordTime, ...]
     token: str = ""
+    comment: str = ""
 
 
 async def speak_pieces(
@@ -67,8 +74,10 @@ async def speak_pieces(
     speech: Speech | None = await requests.open(caller, address, asked.text, asked.markup)
     try:
         rate_hz, alignment = card.sample_rate_hz, Alignment()
-        pcm, sample, words = bytearray(), 0, list[WordTime]()
+        pcm, sample, words, comment = bytearray(), 0, list[WordTime](), ""
         async for event in speech.events():
+            if isinstance(event, ev.Ready):
+                comment = sound_comment({**speech.provenance, "voice": event.voice, "speaker": event.speaker})
             if isinstance(event, ev.Audio):
                 pcm += event.pcm.astype("<i2", copy=False).tobytes()
             for token in alignment.add(event):
@@ -83,7 +92,7 @@ async def speak_pieces(
         await asyncio.shield(ended)
         if not trace:
             raise BadFile("the sound could not be stored", "the server's log says why")
-        yield SpokenPiece(bytes(pcm), sample, rate_hz, tuple(words), trace)
+        yield SpokenPiece(bytes(pcm), sample, rate_hz, tuple(words), trace, comment)
     finally:
         if speech is not None:
             requests.close(speech)
@@ -95,7 +104,7 @@ async def speak_whole(
     """All pieces as one. Raises as ``speak_pieces``."""
     pieces = [piece async for piece in speak_pieces(requests, caller, text, voice, markup)]
     words = tuple(word for piece in pieces for word in piece.words)
-    return SpokenPiece(b"".join(piece.pcm for piece in pieces), 0, pieces[-1].rate_hz, words, pieces[-1].token)
+    return replace(pieces[-1], pcm=b"".join(piece.pcm for piece in pieces), sample=0, words=words)
 
 
 def address_of_sound(caller: HTTPConnection, token: str) -> str:

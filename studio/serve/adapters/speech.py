@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import time
 from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterator, Mapping
 from typing import Any
 
 from starlette.requests import HTTPConnection
@@ -82,10 +82,15 @@ class Speech:
         return self._stream.trace_token
 
     @property
+    def provenance(self) -> Mapping[str, Any]:
+        """The utterance's."""
+        return self._stream.utterance.provenance
+
+    @property
     def headers(self) -> dict[str, str]:
         """Response headers: no caching, no buffering by proxies, that the speech is synthetic, the trace's path."""
         trace = {"X-Studio-Trace": f"traces/{self.trace_token}.trace"} if self.trace_token else {}
-        cloned = consent_date(self._stream.utterance.provenance)
+        cloned = consent_date(self.provenance)
         speech = f"synthetic; speaker cloned with consent given on {cloned}" if cloned else "synthetic"
         return PRIVATE | {"X-Accel-Buffering": "no", "X-Studio-Speech": speech} | trace
 

@@ -19,6 +19,7 @@ import httpx2
 import numpy as np
 import pytest
 from fakes import FakeEngine
+from fakeutterance import FakeUtterance
 from gradio_client import Client
 from gradio_client.exceptions import AppError
 from mcp.client import Client as McpClient
@@ -26,6 +27,8 @@ from mcp.client.streamable_http import streamable_http_client
 from serve.serving import Served, eventually
 from tones import RATE_HZ, Script, tone_card
 
+from studio.core.ports import SpeakRequest
+from studio.core.speakers import REFERENCE
 from studio.markup import Markup
 from studio.ui import gradio_middleware
 from studio.ui.app import mount
@@ -253,6 +256,22 @@ def called(server: Served, tool: str, arguments: dict[str, Any], **headers: str)
 
     with ThreadPoolExecutor(1) as thread:  # Playwright's loop runs in this one where a browser's tests came before
         return thread.submit(asyncio.run, call()).result()
+
+
+def test_the_sound_of_the_tool_names_the_consent(served: Pages, monkeypatch: pytest.MonkeyPatch) -> None:
+    begin = served.engine.open
+
+    def cloned(request: SpeakRequest) -> FakeUtterance:
+        utterance = begin(request)
+        utterance.provenance |= {REFERENCE: {"consent_at": "2026-11-30T10:00:00Z"}}
+        return utterance
+
+    monkeypatch.setattr(served.engine, "open", cloned)
+    sound = called(served, "speak", {"text": "Alpha.", "voice": "tone:low"}).content[1]
+    comment = (
+        b"voice tone:low, Streaming-TTS Studio. The speaker was cloned from a recording with consent given on 2026"
+    )
+    assert comment in base64.b64decode(sound.data)
 
 
 def test_agents_have_a_tool(served: Pages) -> None:
