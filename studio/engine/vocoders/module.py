@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from studio.engine.vocoders.cuda import CudaVocStream
 
 MAX_CPU_ROWS = 16
+MAX_PROMPTED = 64  # speakers whose state is kept; a voice may have 32 of its own
 
 
 class VocodeModule:
@@ -99,12 +100,16 @@ class VocodeModule:
     def reset(self, slot: int, prompt: np.ndarray, seed: int) -> None:
         """Give a slot to a new owner, in the state after the frames of ``prompt``, which are not played."""
         key = prompt.tobytes()
-        if key not in self._prompted:  # once per speaker
+        prompted = self._prompted.pop(key, None)
+        if prompted is None:
             state = self.vocoder.init_state(1, self._device)
             if len(prompt):
                 _, state = self.vocoder.step(self._inputs(prompt), state)
-            self._prompted[key] = state if self._kernels is None else self._kernels.to_rings(state)
-        self.slots.put(self._index([slot]), self._prompted[key])
+            prompted = state if self._kernels is None else self._kernels.to_rings(state)
+            if len(self._prompted) >= MAX_PROMPTED:
+                del self._prompted[next(iter(self._prompted))]  # the least recently used
+        self._prompted[key] = prompted
+        self.slots.put(self._index([slot]), prompted)
         self.slots.seed[slot] = seed
         self._skip_frames[slot] = self.look_ahead_frames  # the prompt's own samples come first
 

@@ -272,6 +272,23 @@ def test_filters_have_the_envelope_asked_for_and_look_back_only() -> None:
     assert (heard - asked)[:430].abs().max() < 0.1
 
 
+def test_states_of_speakers_are_bounded(vocoder, monkeypatch):
+    """The least recently used one is computed again."""
+    monkeypatch.setattr("studio.engine.vocoders.module.MAX_PROMPTED", 2)
+    vocoder = copy.deepcopy(vocoder)
+    module = VocodeModule(vocoder, acoustic_tokenizer(dmel.ALPHABET), 1, torch.device("cpu"), form="cpu")
+    step, computed = vocoder.step, []
+
+    def counted(frames, state):
+        computed.append(len(frames))
+        return step(frames, state)
+
+    monkeypatch.setattr(vocoder, "step", counted)
+    for level, count in [(1, 1), (2, 2), (1, 2), (3, 3), (1, 3), (2, 4)]:
+        module.reset(0, np.full((2, dmel.CHANNELS), level, np.uint8), seed=0)
+        assert len(computed) == count
+
+
 def test_a_batch_that_is_filled_up_says_the_same(vocoder):
     """On a GPU three rows run as four, of which one is nobody's."""
     frames = 2 if isinstance(vocoder, VocStream) else 12  # its kernels run in Triton's interpreter
