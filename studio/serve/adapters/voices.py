@@ -1,5 +1,6 @@
 """Voices by the names that foreign clients give: a voice, a speaker, or both, and a model."""
 
+import re
 from collections.abc import Iterator, Sequence
 
 from studio.core.cards import Card
@@ -25,7 +26,8 @@ def find_voice(
             voice may follow: ``name?language=fr``. ``open_stream`` reads them.
         model: a voice's name or a family. A vendor's model is the first voice, or the first with this speaker.
         aliases: of the settings (``voice_aliases``), for names that are no voices here.
-        language: of the client's text; ignored if the voice lacks this option, or the address sets it.
+        language: of the client's text, with a region or without (``fr-FR``); ignored if the voice lacks it, or the
+             address sets one.
 
     Raises:
         BadModel: there is no such model.
@@ -35,8 +37,9 @@ def find_voice(
     card, address = _find_bare(voice, model, cards, aliases)
     if mark:
         address = _with_options(address, options)
-    if language and "language=" not in address and any(one.name == "language" for one in card.options):
-        address = _with_options(address, f"language={language}")
+    code = re.split("[-_]", language or "")[0].lower()
+    if "language=" not in address and any(one.name == "language" and code in one.choices for one in card.options):
+        address = _with_options(address, f"language={code}")
     return card, address
 
 
