@@ -107,7 +107,7 @@ class WordStream:
     """
 
     def __init__(self, normalise: Normaliser) -> None:
-        self.set_normaliser(normalise)
+        self._use(normalise)
         self._at = 0  # characters received
         self._token: list[str] = []  # with the white space inside it, and behind it while it may go on
         self._token_start = self._part_start = 0
@@ -118,9 +118,20 @@ class WordStream:
         self._ended = self._is_closing = False
         self.resume_points: list[TextPosition] = []
 
-    def set_normaliser(self, normalise: Normaliser) -> None:
-        """Read all tokens that are not committed as this one does."""
-        self._normalise = normalise
+    def set_normaliser(self, normalise: Normaliser) -> WordChanges:
+        """Use this one from the next token on; returns what that commits: the tokens that are held."""
+        if normalise is self._next:
+            return WordChanges()
+        self._next = normalise
+        return WordChanges() if self._token else self._switch()
+
+    def _switch(self) -> WordChanges:
+        changes = self._release([])
+        self._use(self._next)
+        return changes
+
+    def _use(self, normalise: Normaliser) -> None:
+        self._normalise = self._next = normalise
         self._why: str = getattr(normalise, "why", _NO_READING)
         self._language: Language = getattr(normalise, "language", ENGLISH)
 
@@ -142,7 +153,7 @@ class WordStream:
         self._token, self._token_start, self._before = [*mark.token], mark.token_start, mark.before
         gaps = [k for k, run in enumerate(self._token, start=1) if run[0] in WHITE]
         self._part_start = self._token_start + sum(map(len, self._token[: gaps[-1] if gaps else 0]))
-        self._held, self._ended, self._is_closing = [], False, False
+        self._held, self._ended, self._is_closing, self._next = [], False, False, self._normalise
 
     def push(self, text: str) -> WordChanges:
         """Append text and return what it commits."""
@@ -254,6 +265,8 @@ class WordStream:
                 yield self._release(spans)
             self._written += len(TOKEN.findall(text, begin, end))
         self._token.clear()
+        if self._next is not self._normalise:
+            yield self._switch()
         self._is_closing = False
 
     def _pieces(self, token: str, start: int) -> tuple[list[TokenPiece], list[UnsupportedSpan]]:

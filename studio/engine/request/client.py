@@ -196,14 +196,16 @@ class RequestClient:
         self._wake()
 
     def set_options(self, options: Mapping[str, Any], temperature: float | None = None) -> None:
-        """Options from the next segment on. Raises BadOption, Closed."""
+        """Options from the next segment on; the language is that of text that follows. Raises BadOption, Closed."""
         if temperature is not None:
             check_temperature(temperature)
         with self._lock:
             self._check_open("the options of an utterance whose text has ended do not change")
             merged = merge_options(self.card.options, options, self._options)
             self._row.check(merged)
-            self._normaliser_for(merged)
+            normalise = self._normaliser_for(merged)
+            if merged.get("language") != self._options.get("language"):
+                self._intake.set_normaliser(normalise)
             self._touch()
             self._options, self._options_changed = merged, True
             self._new_temperature = self._new_temperature if temperature is None else temperature

@@ -224,7 +224,6 @@ class EngineRequest(RequestClient):
             options, temperature = dict(self._options), self._new_temperature
             self._options_changed, self._new_temperature = False, None
         self._row.set_options(options, temperature)
-        self._intake.set_normaliser(self._normaliser_for(options))
         self._emit(ev.OptionsChanged(options=options))
         return True
 

@@ -5,6 +5,7 @@ import threading
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from studio.core.ports import Normaliser
 from studio.core.text.typography import WHITE
@@ -17,6 +18,13 @@ _POSITION_CHARS = 4096  # text without a word gets a position this often
 class _Push:
     at_ms: float
     text: str
+    normalise: Normaliser  # at the time of the push: a later change of language does not concern this text
+
+
+class _Piece(NamedTuple):
+    at: int
+    text: str
+    normalise: Normaliser
 
 
 @dataclass(frozen=True)
@@ -52,11 +60,12 @@ class TextIntake:
         self.chars = self.unread_chars = 0
         self.at_ms = 0.0
         self._lock = lock  # the request's: clients push while the engine reads
+        self._normalise = normalise
         self._words = words or WordStream(normalise)
         self._feeding: Iterator[WordChanges] = iter(())
         self._inbox: deque[_Push | _Flush | _End] = deque()
         self._end: _End | None = None
-        self._pieces: deque[tuple[int, str]] = deque()  # (start, text) from the first position on
+        self._pieces: deque[_Piece] = deque()  # from the first position on
         self._positions: deque[TextPosition] = deque((TextPosition(0, 0, 0),))
         self._inner_positions: deque[TextPosition] = deque()  # between tokens that were normalised together
         self._end_position: TextPosition | None = None  # once the end was read
@@ -72,7 +81,11 @@ class TextIntake:
         """Append text."""
         self._append(text)
         self.unread_chars += len(text)
-        self._inbox.append(_Push(at_ms, text))
+        self._inbox.append(_Push(at_ms, text, self._normalise))
+
+    def set_normaliser(self, normalise: Normaliser) -> None:
+        """Read text that is sent from now on as this one does; a word that has begun is not concerned."""
+        self._normalise = normalise
 
     def flush(self, at_ms: float) -> None:
         """Append a flush."""
@@ -111,10 +124,6 @@ class TextIntake:
 
     # ------------------------------------------------------------ called by the engine's thread
 
-    def set_normaliser(self, normalise: Normaliser) -> None:
-        """Read what is not committed as this one does."""
-        self._words.set_normaliser(normalise)
-
     def rewind(self, char: int, settled_words: int, at_ms: float, unused: IntakeStep | None = None) -> int:
         """Go back so that all text from a character on is read again.
 
@@ -146,7 +155,8 @@ class TextIntake:
         has_flush = any(isinstance(one, _Flush) for one in self._inbox) or (unused is not None and unused.is_flush)
         self.unread_chars = self.chars - position.at
         # In pieces as they came: joining a million characters for each revised word would delay other requests.
-        self._inbox = deque(_Push(at_ms, text) for text in self._pieces_from(position.at) or [""])
+        pieces = self._pieces_from(position.at) or [_Piece(position.at, "", self._normalise)]
+        self._inbox = deque(_Push(at_ms, one.text, one.normalise) for one in pieces)
         if has_flush:
             self._inbox.append(_Flush(at_ms))
         if self._end is not None:
@@ -182,10 +192,11 @@ class TextIntake:
             message = self._inbox.popleft()
             self.at_ms = message.at_ms
             match message:
-                case _Push(text=text):
+                case _Push(text=text, normalise=normalise):
                     self.unread_chars -= len(text)
+                    changes = self._words.set_normaliser(normalise)
                     self._feeding = iter(self._words.feed(text))
-                    return IntakeStep(WordChanges())
+                    return IntakeStep(changes)
                 case _Flush():
                     return IntakeStep(self._words.flush(), is_flush=True)
                 case _End(is_whole=False):
@@ -203,7 +214,7 @@ class TextIntake:
             while self._inner_positions and self._inner_positions[0].words < words:
                 self._inner_positions.popleft()
             first = self._positions[0].at
-            while self._pieces and self._pieces[0][0] + len(self._pieces[0][1]) <= first:
+            while self._pieces and self._pieces[0].at + len(self._pieces[0].text) <= first:
                 self._pieces.popleft()
 
     def _record_position(self) -> None:
@@ -219,23 +230,27 @@ class TextIntake:
     def text(self, char_start: int, char_end: int) -> str:
         """Part of the text as sent that was not discarded."""
         with self._lock:
-            parts = [(at, text) for at, text in self._pieces if at < char_end and at + len(text) > char_start]
+            parts = [(at, text) for at, text, _ in self._pieces if at < char_end and at + len(text) > char_start]
             return "".join(text[max(0, char_start - at) : char_end - at] for at, text in parts)
 
     def _append(self, text: str) -> None:
-        self._pieces.append((self.chars, text))
+        self._pieces.append(_Piece(self.chars, text, self._normalise))
         self.chars += len(text)
 
     def _text_from(self, char: int) -> str:
-        return "".join(self._pieces_from(char))
+        return "".join(one.text for one in self._pieces_from(char))
 
-    def _pieces_from(self, char: int) -> list[str]:
-        return [text[max(0, char - at) :] for at, text in self._pieces if at + len(text) > char]
+    def _pieces_from(self, char: int) -> list[_Piece]:
+        return [
+            _Piece(max(at, char), text[max(0, char - at) :], normalise)
+            for at, text, normalise in self._pieces
+            if at + len(text) > char
+        ]
 
     def _cut(self, char: int) -> None:
-        while self._pieces and self._pieces[-1][0] >= char:
+        while self._pieces and self._pieces[-1].at >= char:
             self._pieces.pop()
         if self._pieces:
-            at, text = self._pieces[-1]
-            self._pieces[-1] = (at, text[: char - at])
+            last = self._pieces[-1]
+            self._pieces[-1] = last._replace(text=last.text[: char - last.at])
         self.chars = char

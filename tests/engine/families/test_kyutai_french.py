@@ -8,6 +8,7 @@ from listening import Listener, of, samples, say, tiny_engine
 
 from studio.core import events as ev
 from studio.core.errors import BadOption
+from studio.core.ports import SpeakRequest
 from studio.engine.engine import LocalEngine
 
 TEXT = "Il est 14h30 : l'été coûte 12,50 € ?"
@@ -51,6 +52,15 @@ def test_english_is_the_default_and_the_language_may_change(engine: LocalEngine)
     listener.utterance.end()
     listener.rest()
     assert words(listener.events) == "it is three o'clock now. il est trois heures"
+
+
+def test_a_change_of_language_is_ordered_with_the_text(engine: LocalEngine) -> None:
+    utterance = engine.open(SpeakRequest(seed=3))
+    utterance.push_text("It is 3. " * 24)  # more than the engine reads ahead
+    utterance.set_options({"language": "fr"})
+    utterance.push_text("Il est 3 heures")
+    utterance.end()
+    assert words([*utterance.events()]) == "it is three. " * 24 + "il est trois heures"
 
 
 def test_a_language_that_a_voice_does_not_speak_is_refused(

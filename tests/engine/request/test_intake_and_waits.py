@@ -4,9 +4,10 @@ import threading
 
 import pytest
 
+from studio.core.text.language import in_language
 from studio.engine.request.playback import WaitTracker
 from studio.engine.request.text_intake import TextIntake
-from studio.text.normalise import best
+from studio.text.normalise import best, english
 
 
 def read(reading: TextIntake) -> list[str]:
@@ -50,6 +51,26 @@ def test_taking_back_all_that_was_unread_leaves_a_step_to_read() -> None:
     reading.rewind(0, 0, 2.0)
     assert reading.has_unread and reading.unread_chars == 0
     assert read(reading) == []
+
+
+@pytest.mark.parametrize("is_read_between", [False, True])
+@pytest.mark.parametrize("begun", ["It is 3 ", "It is 3", "It is 3 o'clock. He has 3"])
+def test_text_is_read_in_the_language_in_which_it_was_sent(begun: str, is_read_between: bool) -> None:
+    reading = TextIntake(english(), threading.RLock())
+    words: list[str] = []
+    for text, code in ((begun, "fr"), (" 2 ou 3 ", "en"), ("3 ", "en")):
+        reading.push(text, 1.0)
+        if is_read_between:
+            words += read(reading)
+        reading.set_normaliser(in_language(english(), code))
+    if not is_read_between:
+        reading.begin(2.0)
+    reading.end(3.0)
+    said = begun.lower().replace("3", "three")
+    assert " ".join(words + read(reading)) == f"{said.strip()} deux ou trois three"
+    assert reading.revise(0, begun + " 2 ") == len(begun + " 2 ")
+    reading.rewind(0, 0, 4.0)
+    assert " ".join(read(reading)) == f"{said.strip()} deux", "also when it is read again"
 
 
 def waits() -> WaitTracker:
