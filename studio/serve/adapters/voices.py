@@ -27,7 +27,7 @@ def find_voice(
         model: a voice's name or a family. A vendor's model is the first voice, or the first with this speaker.
         aliases: of the settings (``voice_aliases``), for names that are no voices here.
         language: of the client's text, with a region or without (``fr-FR``); ignored if the voice lacks it, or the
-             address sets one.
+            address sets one.
 
     Raises:
         BadModel: there is no such model.
