@@ -1,6 +1,7 @@
 """``studio voices speaker``: add, list and remove; the consent is required."""
 
 import json
+import shlex
 from pathlib import Path
 
 import numpy as np
@@ -10,9 +11,10 @@ from typer.testing import CliRunner
 
 from studio.cli import cli
 from studio.core.errors import BadOption, BadVoice
-from studio.core.folders import DEMO
+from studio.core.folders import DEMO, VOICES
 from studio.core.sound_files import read_mono
-from studio.core.speakers import LIMITS, BadRecording, NoConsent
+from studio.core.speakers import CONSENT, LIMITS, AddedSpeaker, BadRecording, NoConsent, SpeakerStore
+from studio.systems.combined import all_cards
 
 
 @pytest.fixture
@@ -46,7 +48,8 @@ def test_add_list_say_and_remove(speakers: Path, recording: tuple[str, str], tmp
     assert "No speaker was added" in run("voices", "speaker", "list")
     add = ("voices", "speaker", "add", "finch:maria", path, "--text", text, "--consent", "--keep-recording")
     said = run(*add, "--consent-by", "Maria, in writing")
-    assert "finch:maria is added from" in said and LIMITS in said and "the level by" in said
+    assert "finch:maria is added from" in said and '. Hear it: studio say "Good morning." --voice finch:maria\n' in said
+    assert LIMITS in said and "the level by" in said
     (row,) = json.loads(run("voices", "speaker", "list", "--json"))
     assert (row["voice"], row["name"], row["consent_by"]) == ("finch", "maria", "Maria, in writing")
     assert f"consent confirmed {row['consent_at'][:10]} by Maria, in writing" in run("voices", "speaker", "list")
@@ -64,6 +67,34 @@ def test_add_list_say_and_remove(speakers: Path, recording: tuple[str, str], tmp
     assert not [*speakers.iterdir()]
     with pytest.raises(BadVoice, match="no added speaker 'maria'"):
         run("voices", "speaker", "remove", "finch:maria")
+
+
+def test_hint_finds_the_speaker_of_another_folder(
+    recording: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("STUDIO_SPEAKERS")
+    path, text = recording
+    data, voices = tmp_path / "my data", tmp_path / "voices"
+    voices.symlink_to(VOICES, target_is_directory=True)
+    where = ("--data", str(data), "--voices", str(voices))
+    said = run("voices", "speaker", "add", "finch:ma ria", path, "--text", text, "--consent", *where)
+    setting, program, *command = shlex.split(said.split("Hear it: ")[1].splitlines()[0])
+    assert setting == f"STUDIO_SPEAKERS={data / 'speakers'}" and program == "studio"
+    monkeypatch.setenv(*setting.split("=", 1))
+    wav = tmp_path / "morning.wav"
+    run(*command, "-o", str(wav))
+    assert b"voice finch:ma ria" in wav.read_bytes()
+
+
+def test_all_commands_look_in_the_same_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("STUDIO_SPEAKERS")
+    monkeypatch.setenv("STUDIO_DATA_FOLDER", str(tmp_path))
+    now = "2026-11-30T10:00:00Z"
+    speaker = AddedSpeaker("finch", "maria", "", 2.0, now, CONSENT, "", now, "0" * 64, "1" * 64)
+    SpeakerStore(tmp_path / "speakers").add(speaker, b"", None)
+    assert "finch:maria" in run("voices", "speaker", "list")
+    assert "theo, maria" in next(line for line in run("voices").splitlines() if line.startswith("finch:"))
+    assert all_cards(VOICES)["finch"].speakers[-1] == "maria", "of say, type and talk"
 
 
 def test_what_is_refused(speakers: Path, recording: tuple[str, str], tmp_path: Path) -> None:

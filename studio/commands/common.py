@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from studio.core.errors import BadFile, BadOption
-from studio.core.folders import VOICES, data_folder
+from studio.core.folders import DATA_VARIABLE, VOICES, data_folder
 from studio.core.terminal import print_json, print_line
 
 if TYPE_CHECKING:
@@ -36,9 +36,7 @@ Database = Annotated[
 
 Data = Annotated[
     Path,
-    typer.Option(
-        help="Folder of clips and of the database.", envvar="STUDIO_DATA_FOLDER", parser=data_folder, metavar="PATH"
-    ),
+    typer.Option(help="Folder of clips and of the database.", envvar=DATA_VARIABLE, parser=data_folder, metavar="PATH"),
 ]
 Name = Annotated[str, typer.Argument(help="The campaign's name.")]
 Base = Annotated[str, typer.Option(help="Public address of the studio for raters.", envvar="STUDIO_URL")]

@@ -63,10 +63,8 @@ def pull(
         )
     source = read_source(folder)
     assert source is not None, "it was just written"
-    print_line(
-        f"{folder.name} is pulled from {source.repo}@{source.revision}. "
-        f"Hear it: studio say 'Good morning.' --voice {folder.name}"
-    )
+    hint = f'Hear it: studio say "Good morning." --voice {folder.name}'
+    print_line(f"{folder.name} is pulled from {source.repo}@{source.revision}. {hint}")
 
 
 def _ask(offer: "Offer", is_accepted: bool) -> bool:

@@ -1,5 +1,6 @@
 """``studio voices speaker``: add a speaker to a voice from a recording, list added speakers, remove one."""
 
+import shlex
 from contextlib import closing
 from pathlib import Path
 from typing import Annotated
@@ -9,7 +10,7 @@ import typer
 from studio.bench.options import Voices
 from studio.commands.common import Data, Json
 from studio.core.errors import BadOption
-from studio.core.folders import DEFAULT_DATA, VOICES, speakers_folder
+from studio.core.folders import DEFAULT_DATA, SPEAKERS_VARIABLE, VOICES, speakers_folder
 from studio.core.speakers import CONSENT, LIMITS, MAX_SPEECH_S, MIN_SPEECH_S, SpeakerRequest, SpeakerStore
 from studio.core.terminal import print_json, print_line
 
@@ -58,7 +59,9 @@ def add(
         added = engine.speakers().add(wanted)
     for step in clean.steps:
         print_line(step, err=True)
-    print_line(f"{voice}:{name} is added from {added.length_s:.1f} s. Hear it: studio say --voice {voice}:{name}")
+    print_line(
+        f"{voice}:{name} is added from {added.length_s:.1f} s. Hear it: {_say_command(address, speakers, voices)}"
+    )
     print_line(LIMITS, err=True)
 
 
@@ -83,6 +86,13 @@ def remove(address: Address, data: Data = DEFAULT_DATA) -> None:
     """Remove an added speaker, and its recording if one is stored."""
     SpeakerStore(speakers_folder(data)).remove(*_split(address))
     print_line(f"{address} is removed")
+
+
+def _say_command(address: str, speakers: Path | None, voices: Path) -> str:
+    """What speaks with a speaker of a folder of added speakers: ``say`` has no option for that folder."""
+    before = "" if speakers == speakers_folder() else f"{SPEAKERS_VARIABLE}={shlex.quote(str(speakers))} "
+    after = "" if voices == VOICES else f" --voices {shlex.quote(str(voices))}"
+    return f'{before}studio say "Good morning." --voice {shlex.quote(address)}{after}'
 
 
 def _split(address: str) -> tuple[str, str]:

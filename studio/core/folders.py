@@ -21,6 +21,7 @@ SAMPLE = ASSETS / "samples" / "typed.trace"  # of the Inspect page
 TRAPS = ASSETS / "traps"
 DEFAULT_VOICE = "wren"  # listed first in a folder that has it
 PULLED_VARIABLE = "STUDIO_PULLED_VOICES"
+DATA_VARIABLE = "STUDIO_DATA_FOLDER"  # of commands without --data
 SPEAKERS, SPEAKERS_VARIABLE = "speakers", "STUDIO_SPEAKERS"  # of the data folder: added speakers
 
 
@@ -52,9 +53,13 @@ def pulled_voices_folder() -> Path:
 
 
 def speakers_folder(data: Path | None = None) -> Path | None:
-    """The folder of added speakers: STUDIO_SPEAKERS, or speakers/ in the data folder; None without a home folder."""
+    """The folder of added speakers: STUDIO_SPEAKERS, or speakers/ in the data folder; None without a home folder.
+
+    ``data``: by default STUDIO_DATA_FOLDER or the default one.
+    """
     try:
-        path = Path(os.environ.get(SPEAKERS_VARIABLE) or (data or DEFAULT_DATA) / SPEAKERS)
+        data = data or Path(os.environ.get(DATA_VARIABLE) or DEFAULT_DATA)
+        path = Path(os.environ.get(SPEAKERS_VARIABLE) or data / SPEAKERS)
         return expand_folder(path, f"set {SPEAKERS_VARIABLE} to a folder, or set HOME or XDG_DATA_HOME")
     except BadOption:
         return None

@@ -27,7 +27,7 @@ class AddedSpeakers:
 
     def voices(self) -> list[SpeakerVoice]:
         """Voices that take speakers."""
-        cards = [card for card, _ in self._voices.voices.values()]
+        cards = self._voices.current_cards().values()
         return [
             SpeakerVoice(card.name, card.title, family_info(card.family).needs_transcript)
             for card in cards

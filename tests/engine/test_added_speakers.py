@@ -7,12 +7,14 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
+from studio.core.cards import Card
 from studio.core.clips import to_float, wav_bytes
 from studio.core.errors import BadOption, BadText, BadVoice, NotStored
 from studio.core.folders import VOICES
@@ -37,7 +39,10 @@ from studio.core.traces.trace_writer import save_trace
 from studio.engine.engine import LocalEngine, open_engine
 from studio.engine.families.base import SupportsReferences
 from studio.engine.request.request import EngineRequest
+from studio.engine.speakers import AddedSpeakers
 from studio.engine.tokenizers import dmel
+from studio.engine.voice_store import VoiceStore
+from studio.engine.voices import find_voices
 from studio.measure.references import clean
 from studio.text.normalise import best
 
@@ -189,6 +194,21 @@ def test_telephone_line_is_refused(engine: LocalEngine, spoken: Trace, wanted: S
     sound = dmel.resample(torch.from_numpy(to_float(spoken.pcm)), spoken.rate_hz, 8_000).numpy()
     with pytest.raises(BadRecording, match="of a telephone line"):
         engine.speakers().add(replace(wanted, samples=sound, rate_hz=8_000))
+
+
+def test_voice_that_cannot_be_loaded_is_not_offered(folder: Path, wanted: SpeakerRequest) -> None:
+    def load(card: Card, _: Path) -> Any:
+        if card.name == "finch":
+            raise BadVoice("finch is damaged", "remove it")
+        return SimpleNamespace(card=card)
+
+    store = VoiceStore(find_voices(VOICES, ["finch", "wren"], ""), load, SpeakerStore(folder))
+    speakers = AddedSpeakers(store, best())
+    assert [one.name for one in speakers.voices()] == ["finch"]
+    store.load_first()
+    assert speakers.voices() == []
+    with pytest.raises(BadVoice, match="is no voice that takes speakers"):
+        speakers.add(wanted)
 
 
 def test_without_a_folder_nothing_is_added(wanted: SpeakerRequest) -> None:
