@@ -73,9 +73,6 @@ class _NoVoice:
 
     card: Card
 
-    def number_of(self, speaker: str) -> int:
-        return self.card.speakers.index(speaker)
-
     def word_times(self, speaker: int) -> None: ...
 
     def start_lookup(self, words: list[str]) -> None: ...
@@ -111,7 +108,7 @@ class RemoteRequest(EngineRequest):
     ) -> None:
         row: Any = RemoteRow(ready.options)
         voice: Any = _NoVoice(card)
-        super().__init__(voice, row, ready, lambda tokens, before=(): [], clock, wake, credit_samples, provenance)
+        super().__init__(voice, row, 0, ready, lambda tokens, before=(): [], clock, wake, credit_samples, provenance)
         self._intake = TextIntake(lambda tokens, before=(): [], self._lock, WrittenWords())
         row.on_cancel = self._open_word_events
         self._system = system
