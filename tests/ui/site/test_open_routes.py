@@ -142,8 +142,7 @@ WITH_TOKEN = {
     ("POST", "/library/voices/verify"),
     ("POST", "/library/voices/remove"),
     ("GET", "/library/speakers"),
-    ("POST", "/library/speakers/add"),
-    ("POST", "/library/speakers/remove"),
+    *(("POST", f"/library/speakers/{work}") for work in ("add", "remove")),
     ("GET", "/annotation/assignment"),  # an annotator's link
     ("GET", "/annotation/view/{number:small}"),
     ("GET", "/annotation/prosody/{number:small}"),
