@@ -75,7 +75,7 @@ def test_search_is_in_the_url(site: Site, library: Library, enter: Callable[...,
     page.get_by_role("button", name="demo 2").click()
     page.get_by_label("Words").fill("")
     shows(page, ["one", "typed live"])
-    page.get_by_label("Voice").select_option("v:a")
+    page.get_by_label("Voice", exact=True).select_option("v:a")
     shows(page, ["typed live"])
     assert page.url == f"{site.url}library?voice=v%3Aa&tag=demo"
     page.reload()
