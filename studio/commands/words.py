@@ -10,7 +10,7 @@ from studio.core.errors import BadText
 from studio.core.terminal import print_json, print_line
 from studio.core.text.language import DEFAULT, in_language
 from studio.core.text.livetext import MAX_FIELD_CHARS
-from studio.core.text.words import WordChanges, WordStream
+from studio.core.text.words import whole_text
 
 
 def words(
@@ -27,10 +27,7 @@ def words(
         text = "".join(piece.text for piece in _bounded(read_pipe(sys.stdin.fileno())))
     elif len(text) > MAX_FIELD_CHARS:
         raise _too_long()
-    stream = WordStream(in_language(best(), language))
-    changes = WordChanges()
-    changes.extend(stream.push(text))
-    changes.extend(stream.end())
+    changes = whole_text(in_language(best(), language), text)
     if as_json:
         print_json(
             [{"word": one.word, "char_start": one.char_start, "char_end": one.char_end} for one in changes.words]

@@ -2,7 +2,6 @@
 
 import hashlib
 import threading
-from collections.abc import Sequence
 from concurrent.futures import wait
 
 import numpy as np
@@ -11,7 +10,7 @@ import torch
 from studio.core.errors import BadOption, BadText, BadVoice
 from studio.core.ports import Normaliser
 from studio.core.speakers import CONSENT, AddedSpeaker, SpeakerRequest, SpeakerVoice, now_utc
-from studio.core.text.words import WordStream
+from studio.core.text.words import whole_text
 from studio.engine.families.base import NewReference, SupportsReferences, family_info
 from studio.engine.tokenizers import dmel
 from studio.engine.voice_store import VoiceStore
@@ -83,20 +82,13 @@ class AddedSpeakers:
 def _reference(voice: Voice, wanted: SpeakerRequest, normalise: Normaliser) -> NewReference:
     """Raises BadText, BadRecording, BadFile."""
     assert isinstance(voice.family, SupportsReferences), "takes_speakers says so"
-    words = _spoken_words(wanted.text, normalise)
+    words = [word.word for word in whole_text(normalise, wanted.text).words]
     if not words and family_info(voice.card.family).needs_transcript:
         raise BadText("what the recording says is not known", "write its text")
     if (lookup := voice.start_lookup(words)) is not None:
         wait([lookup])
     samples = dmel.resample(torch.from_numpy(wanted.samples), wanted.rate_hz, voice.card.sample_rate_hz)
     return voice.family.reference_from(samples.numpy().astype(np.float32), words)
-
-
-def _spoken_words(text: str, normalise: Normaliser) -> Sequence[str]:
-    stream = WordStream(normalise)
-    changes = stream.push(text)
-    changes.extend(stream.end())
-    return [word.word for word in changes.words]
 
 
 def _to_bytes(made: NewReference) -> bytes:

@@ -20,7 +20,7 @@ from studio.core.errors import BadFile, BadText, BadVoice
 from studio.core.options import default_options, merge_options
 from studio.core.ports import MAX_SEED, Normaliser
 from studio.core.text.typography import TOKEN
-from studio.core.text.words import SpokenWord, WordStream, is_spoken_word
+from studio.core.text.words import SpokenWord, is_spoken_word, whole_text
 from studio.core.traces.teacher_forcing import (
     MAX_RECORDING_S,
     MIN_RECORDING_S,
@@ -99,9 +99,7 @@ def trace_of_recording(
     sound = dmel.resample(torch.from_numpy(to_float(recording.pcm)), recording.rate_hz, card.sample_rate_hz)
     frames = dmel.encode(sound).numpy()
     text = " ".join(span.text for span in recording.spans) if recording.spans else recording.text
-    stream = WordStream(normalise)
-    changes = stream.push(text)
-    changes.extend(stream.end())
+    changes = whole_text(normalise, text)
     if not changes.words:
         raise BadText("no word of the text can be spoken", "give what the recording says")
     if any(not 0.0 <= one.start_s < one.end_s <= length_s + _END_TOLERANCE_S for one in recording.spans):

@@ -94,6 +94,14 @@ def is_spoken_word(word: str) -> bool:
     return ENGLISH.spoken.fullmatch(word) is not None
 
 
+def whole_text(normalise: Normaliser, text: str) -> WordChanges:
+    """What a whole text commits."""
+    stream = WordStream(normalise)
+    changes = stream.push(text)
+    changes.extend(stream.end())
+    return changes
+
+
 class WordStream:
     """Text in, committed spoken words out.
 

@@ -11,7 +11,7 @@ from random import Random
 from studio.core.errors import BadFile, bad_file, needs
 from studio.core.files import read_lines
 from studio.core.text.typography import MARKS, is_abbreviation
-from studio.core.text.words import WordStream
+from studio.core.text.words import whole_text
 from studio.engine.families.common.text_tokens import WORD_START, Spelling, alphabet_of, spell_phonemes
 from studio.text.normalise import best
 from studio.text.phonemes import in_dictionary
@@ -242,9 +242,7 @@ def read_spoken(path: Path) -> Iterator[list[str]]:
     """Spoken words of a corpus' texts. Raises BadFile."""
     normalise = best()
     for text in read_texts(path):
-        stream = WordStream(normalise)
-        changes = [*stream.feed(text.text), stream.end()]
-        yield [word.word for one in changes for word in one.words]
+        yield [word.word for word in whole_text(normalise, text.text).words]
 
 
 def train_bpe(texts: Iterable[Sequence[str]], size: int, out: Path, spelling: Spelling = "letters") -> int:

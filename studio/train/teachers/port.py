@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 
 from studio.core.text.typography import MARKS
-from studio.core.text.words import SpokenWord, WordStream
+from studio.core.text.words import SpokenWord, whole_text
 from studio.text.normalise import english
 
 
@@ -60,9 +60,7 @@ def spoken_words(text: str) -> list[str]:
 
 def normalised_words(text: str) -> list[SpokenWord]:
     """Spoken words of a text, normalised as in synthesis; empty if a part of it has no reading."""
-    stream = WordStream(english())
-    changes = stream.push(text)
-    changes.extend(stream.end())
+    changes = whole_text(english(), text)
     return [] if changes.unsupported else changes.words
 
 
