@@ -21,7 +21,7 @@ SPEAKERS = "kyutai/tts-voices"  # the repository of speakers, each a file for ea
 DEFAULT_SPEAKERS = ("expresso/ex03-ex01_happy_001_channel1_334s.wav",)  # that of Kyutai's own scripts
 MIMI: dict[str, Any] = {}  # sizes other than the published ones
 _FILES = {"moshi_name": MODEL, "mimi_name": CODEC, "tokenizer_name": TEXT}
-_MOST_SPEAKERS, _MAX_PATH_CHARS = 32, 300
+MOST_SPEAKERS, MAX_PATH_CHARS = 32, 300  # in a pull
 _TEMPERATURE = 0.6  # of Kyutai's own scripts
 _DO = "give a repository such as kyutai/tts-1.6b-en_fr"
 
@@ -99,9 +99,9 @@ def _suffix(values: dict[str, Any], repo: str) -> str:
 
 def _names(paths: Sequence[str]) -> list[str]:
     """Names of the speakers: those of their files. Raises HubError."""
-    if len(paths) > _MOST_SPEAKERS or any(len(path) > _MAX_PATH_CHARS for path in paths):
+    if len(paths) > MOST_SPEAKERS or any(len(path) > MAX_PATH_CHARS for path in paths):
         raise HubError(
-            "there are too many speakers, or a path is too long", f"give up to {_MOST_SPEAKERS} paths in {SPEAKERS}"
+            "there are too many speakers, or a path is too long", f"give up to {MOST_SPEAKERS} paths in {SPEAKERS}"
         )
     names = [PurePosixPath(path).name.removesuffix(".wav")[:80] for path in paths]
     if len(names) != len(set(names)):

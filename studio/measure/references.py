@@ -14,7 +14,7 @@ import numpy as np
 from studio.core.clips import to_float
 from studio.core.sound_files import SoundStream, one_channel_hint, read_mono
 from studio.core.speakers import MAX_SPEECH_S, MIN_SPEECH_S, BadRecording
-from studio.measure.signal import active_level_db, block_levels_db
+from studio.measure.signal import BLOCK_MS, active_level_db, block_levels_db
 
 MAX_FILE_BYTES = 16_000_000
 MAX_RECORDING_S = 60.0  # with the silence around the speech
@@ -109,7 +109,7 @@ def clean(pcm: np.ndarray, rate_hz: int, sha256: str, name: str = "the recording
             f"record in a quiet room: at least {_MIN_SNR_DB:.0f} dB",
         )
     first, stop = _speech_extent(levels, max(level_db - _EDGE_DB, noise_db + _ABOVE_NOISE_DB), name)
-    block = round(rate_hz * 0.005) * _BLOCKS
+    block = round(rate_hz * BLOCK_MS / 1000.0) * _BLOCKS
     margin = round(_MARGIN_S * rate_hz)
     start, end = max(0, first * block - margin), min(len(sound), stop * block + margin)
     length_s = (end - start) / rate_hz
@@ -163,7 +163,7 @@ def _speech_extent(levels: np.ndarray, threshold_db: float, name: str) -> tuple[
     if not len(firm):
         raise BadRecording(f"{name} has no speech", "record a person who speaks")
     first, stop = int(firm[0]), int(firm[-1]) + 1
-    pause = round(_PAUSE_S / 0.005 / _BLOCKS)
+    pause = round(1000.0 * _PAUSE_S / BLOCK_MS / _BLOCKS)
     spoken = np.convolve(loud[first:stop], np.ones(pause), "same") > 0
     if spoken.mean() < _MIN_SPEECH_SHARE:
         raise BadRecording(f"most of {name} is silence", "speak without long pauses")

@@ -2,7 +2,7 @@
 
 import re
 
-from studio.core.text.typography import MONTHS
+from studio.core.text.typography import FRACTIONS, MONTHS
 
 MONTH_NAMES = {name: name.lower() for name in MONTHS}
 MONTH_NAMES |= {name[:3] + stop: name.lower() for name in MONTHS if name != "May" for stop in ("", ".")}
@@ -231,6 +231,7 @@ PER = frozenset(  # words behind a slash that make a rate
 VULGAR = {"⅐": "1/7", "⅑": "1/9", "⅒": "1/10", "⅕": "1/5", "⅖": "2/5", "⅗": "3/5", "⅘": "4/5", "⅙": "1/6", "⅚": "5/6",
           "¼": "1/4", "½": "1/2", "¾": "3/4", "⅓": "1/3", "⅔": "2/3", "⅛": "1/8", "⅜": "3/8", "⅝": "5/8",
           "⅞": "7/8"}  # fmt: skip
+assert set(VULGAR) == set(FRACTIONS)
 
 # Capitals: two or three letters are spelled but for these words; four and five only where listed or without a vowel.
 _CAPITAL_WORDS = (

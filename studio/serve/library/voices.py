@@ -19,6 +19,7 @@ from studio.core.folders import pulled_voices_folder, without_folders
 from studio.core.ports import Engine
 from studio.core.pulled import read_source
 from studio.hub.client import HubError
+from studio.hub.kyutai import MAX_PATH_CHARS, MOST_SPEAKERS
 from studio.hub.pull import Offer, look, pull, pulled_names, remove, verify
 from studio.serve.auth import TokenAuth
 from studio.serve.responses import StrictModel, private_json, read_body, takes
@@ -41,7 +42,7 @@ class VoicePull(VoiceAddress):
     """The owner has read the licence of this revision, and chosen speakers of a model of Kyutai's, by their paths."""
 
     accepts_licence: bool
-    speakers: list[Annotated[str, Field(max_length=300)]] = Field(default=[], max_length=32)
+    speakers: list[Annotated[str, Field(max_length=MAX_PATH_CHARS)]] = Field(default=[], max_length=MOST_SPEAKERS)
 
 
 class PulledVoice(StrictModel):
@@ -225,4 +226,5 @@ def _describe(offer: Offer) -> dict[str, Any]:
         "bytes": offer.listing.total_bytes,
         "refused": list(offer.listing.refused)[:20],
         "speakers": list(offer.speakers)[:_MAX_SPEAKERS],
+        "most_speakers": MOST_SPEAKERS,
     }

@@ -3,7 +3,6 @@
 import re
 from functools import lru_cache
 
-from studio.core.text.typography import FRACTIONS
 from studio.text.numbers import LONGEST_NUMBER, SIGN
 
 # A number as written: thousands by spaces or points, or by several commas; decimals by a comma, or by a point.
@@ -14,14 +13,6 @@ NUM = (
 AMOUNT = f"{SIGN}?{NUM}"
 SIGNS = {"-": "moins", "−": "moins", "+": "plus", "~": "environ", "±": "plus ou moins"}
 _FRACTION_NAMES = {2: "demi", 3: "tiers", 4: "quart"}
-VULGAR = dict(
-    zip(
-        "¼½¾⅐⅑⅒⅓⅔⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞",
-        "1/4 1/2 3/4 1/7 1/9 1/10 1/3 2/3 1/5 2/5 3/5 4/5 1/6 5/6 1/8 3/8 5/8 7/8".split(),
-        strict=True,
-    )
-)
-assert set(VULGAR) == set(FRACTIONS)
 
 
 @lru_cache(maxsize=2048)

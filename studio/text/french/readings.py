@@ -13,7 +13,6 @@ from studio.text.french.numbers import (
     AMOUNT,
     NUM,
     SIGNS,
-    VULGAR,
     cardinal,
     clock,
     fraction,
@@ -24,6 +23,7 @@ from studio.text.french.numbers import (
     whole,
 )
 from studio.text.numbers import SIGN, roman
+from studio.text.tables import VULGAR
 
 Reader = Callable[[re.Match[str], str, str], str | None]  # of a match, the token before it and the one after it
 _CURRENCY = "|".join(map(re.escape, tables.CURRENCIES))

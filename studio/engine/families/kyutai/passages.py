@@ -75,15 +75,15 @@ class Prefixed:
 
     While the recording's codes are fed, with the delays of all codes, there is no text. Guidance has a second slot,
     which is fed neither the recording nor text.
+
+    Args:
+        delay_steps: of the audio behind the text.
+        delays: int64 [1 + n_q], of the text and of each codebook; ``initial`` int64 [1 + n_q], tokens until then.
     """
 
-    def __init__(self, net: KyutaiNet, delay_steps: int) -> None:
-        c = net.config
-        self._net, self._delay_steps = net, delay_steps
+    def __init__(self, net: KyutaiNet, delay_steps: int, delays: Tensor, initial: Tensor) -> None:
+        self._net, self._delay_steps, self._delays, self._initial = net, delay_steps, delays, initial
         self._begun: dict[bytes, tuple[list[Tensor], Tensor, Tensor]] = {}
-        device = net.device
-        self._delays = torch.tensor(c.delays, device=device)
-        self._initial = torch.tensor([c.text_card, *[c.card] * c.n_q], device=device)
 
     def begin(self, slots: KyutaiSlots, row: Sequence[int], given: KyutaiInput) -> None:
         """Set the state after the recording in both slots of a row."""

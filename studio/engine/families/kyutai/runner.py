@@ -57,13 +57,13 @@ class KyutaiModule:
     ) -> None:
         c, device = net.config, slots.fed.device
         self._net, self._settings, self._slots, self._spare = net, settings, slots, spare
+        self._delays = torch.tensor(c.delays, device=device)
+        self._initial = torch.tensor([c.text_card, *[c.card] * c.n_q], device=device)
         self._passages = (
-            Prefixed(net, settings.delay_steps)
+            Prefixed(net, settings.delay_steps, self._delays, self._initial)
             if settings.is_prefixed
             else Attending(net, speakers, settings.strengths)
         )
-        self._delays = torch.tensor(c.delays, device=device)
-        self._initial = torch.tensor([c.text_card, *[c.card] * c.n_q], device=device)
         self._unheard_until = self._delays + settings.delay_steps  # the guided second slot is not fed the recording
         self._unheard_until[0] = _NEVER  # nor any text
         self._steps = StepRunner(GraphCache(device))

@@ -5,7 +5,6 @@ import { counted } from "../page/plurals.js";
 import { button, h, showStatus } from "../rate/dom.js";
 
 const POLL_MS = 700;
-const MOST_SPEAKERS = 32;
 const megabytes = (bytes) => `${(bytes / 1e6).toLocaleString(undefined, { maximumFractionDigits: 1 })} MB`;
 
 export class HubVoices {
@@ -159,7 +158,7 @@ export class HubVoices {
     this.offer.replaceChildren(
       h("h2", { text: `${offer.name}: ${offer.title}` }),
       h("dl", {}, ...facts.flatMap(([name, text]) => [h("dt", { text: name }), h("dd", { text })])),
-      offer.speakers.length ? this.speakerChoice(offer.speakers) : "",
+      offer.speakers.length ? this.speakerChoice(offer.speakers, offer.most_speakers) : "",
       h(
         "div",
         { class: "actions" },
@@ -172,7 +171,7 @@ export class HubVoices {
   }
 
   /** A field that completes the paths of speakers, and those that were chosen. */
-  speakerChoice(paths) {
+  speakerChoice(paths, most) {
     const known = new Set(paths);
     const field = h("input", {
       type: "text",
@@ -195,7 +194,7 @@ export class HubVoices {
         }),
       );
     field.addEventListener("input", () => {
-      if (!known.has(field.value) || this.speakers.length >= MOST_SPEAKERS) return;
+      if (!known.has(field.value) || this.speakers.length >= most) return;
       if (!this.speakers.includes(field.value)) this.speakers.push(field.value);
       field.value = "";
       show();
@@ -203,7 +202,7 @@ export class HubVoices {
     return h(
       "div",
       { class: "field" },
-      h("label", { for: "hub-speaker", text: `Speakers: up to ${MOST_SPEAKERS} of ${paths.length}` }),
+      h("label", { for: "hub-speaker", text: `Speakers: up to ${most} of ${paths.length}` }),
       field,
       h("datalist", { id: "hub-speakers" }, ...paths.map((path) => h("option", { value: path }))),
       h("p", { class: "muted", text: "Without a choice, the speaker of Kyutai's own examples is pulled." }),
