@@ -1,7 +1,8 @@
 // Annotation assignments: utterances, layers and annotators, with each annotator's link and progress.
 
 import { counted } from "../page/plurals.js";
-import { button, copy, h, showStatus } from "../rate/dom.js";
+import { button, copy, h } from "../rate/dom.js";
+import { Section } from "./section.js";
 
 const MAX_UTTERANCES = 1000;
 const DEFAULT_LAYER = { name: "faults", kind: "regions", labels: "click, mispronounced, wrong prosody, seam heard" };
@@ -14,15 +15,15 @@ const splitList = (text) => [
   ),
 ];
 
-export class Assignments {
+export class Assignments extends Section {
   /** `chosen()` returns the utterances of a new assignment; `confirm(question, text, yes)` asks the user. */
   constructor(calls, chosen, confirm) {
+    super();
     this.calls = calls;
     this.chosen = chosen;
     this.confirm = confirm;
     this.summary = h("summary", { text: "Annotation assignments" });
     this.list = h("ul", { class: "assignments-list", "aria-label": "Assignments" });
-    this.notice = h("p", { class: "owner-notice", role: "status", hidden: true });
     this.more = button("New assignment", () => this.begin());
     this.form = h("form", {
       class: "note",
@@ -44,10 +45,6 @@ export class Assignments {
       h("div", { class: "actions" }, this.more),
       this.form,
     );
-  }
-
-  showMessage(text = "", level = "error") {
-    showStatus(this.notice, text, level);
   }
 
   async load() {

@@ -2,17 +2,18 @@
 
 import { Calls } from "../owner/calls.js";
 import { counted } from "../page/plurals.js";
-import { button, h, showStatus } from "../rate/dom.js";
+import { button, h } from "../rate/dom.js";
+import { Section } from "./section.js";
 
 const POLL_MS = 700;
 const megabytes = (bytes) => `${(bytes / 1e6).toLocaleString(undefined, { maximumFractionDigits: 1 })} MB`;
 
-export class HubVoices {
+export class HubVoices extends Section {
   /** `confirm(question, text, yes)` asks the user. */
   constructor(server, confirm) {
+    super();
     this.calls = new Calls(server, "library/");
     this.confirm = confirm;
-    this.notice = h("p", { class: "owner-notice", role: "status", hidden: true });
     this.list = h("ul", { class: "hub-list", "aria-label": "Pulled from the hub" });
     this.none = h("p", { class: "muted", text: "No voice was pulled yet.", hidden: true });
     this.address = h("input", {
@@ -65,18 +66,6 @@ export class HubVoices {
       this.offer,
       this.running,
     );
-  }
-
-  showMessage(text = "", level = "error") {
-    showStatus(this.notice, text, level);
-  }
-
-  async tried(work) {
-    try {
-      await work();
-    } catch (error) {
-      this.showMessage(error.message);
-    }
   }
 
   load() {

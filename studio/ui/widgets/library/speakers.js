@@ -1,16 +1,17 @@
 // Speakers that are added to a voice from a recording, with the speaker's consent: list, add, remove.
 
 import { Calls } from "../owner/calls.js";
-import { button, h, showStatus } from "../rate/dom.js";
+import { button, h } from "../rate/dom.js";
 import { RecordingField } from "./recording_field.js";
+import { Section } from "./section.js";
 
-export class Speakers {
+export class Speakers extends Section {
   /** `confirm(question, text, yes)` asks the user; `base` is the address of the scripts. */
   constructor(server, base, confirm) {
+    super();
     this.server = server;
     this.calls = new Calls(server, "library/speakers");
     this.confirm = confirm;
-    this.notice = h("p", { class: "owner-notice", role: "status", hidden: true });
     this.list = h("ul", { class: "hub-list", "aria-label": "Added speakers" });
     this.intro = h("p", { class: "muted" });
     this.limits = h("p", { class: "limits" });
@@ -64,18 +65,6 @@ export class Speakers {
       h("div", { class: "actions" }, this.add, this.missing),
     );
     return this.form;
-  }
-
-  showMessage(text = "", level = "error") {
-    showStatus(this.notice, text, level);
-  }
-
-  async tried(work) {
-    try {
-      await work();
-    } catch (error) {
-      this.showMessage(error.message);
-    }
   }
 
   /** Open the section where the address names it. */

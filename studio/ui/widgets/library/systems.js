@@ -1,6 +1,7 @@
 // Other people's systems: state and last failure of each; test, add and remove those with an address.
 
-import { button, h, showStatus } from "../rate/dom.js";
+import { button, h } from "../rate/dom.js";
+import { Section } from "./section.js";
 
 const FIELDS = [
   {
@@ -41,13 +42,13 @@ const KINDS = {
 };
 const kindTitle = (kind) => KINDS[kind] ?? kind;
 
-export class Systems {
+export class Systems extends Section {
   /** `calls` has the prefix `systems`; `confirm(question, text, yes)` asks the user. */
   constructor(calls, confirm) {
+    super();
     this.calls = calls;
     this.confirm = confirm;
     this.list = h("ul", { class: "assignments-list", "aria-label": "Systems" });
-    this.notice = h("p", { class: "owner-notice", role: "status", hidden: true });
     this.kind = h("select", { id: "system-kind" });
     this.fields = Object.fromEntries(
       FIELDS.map(({ name, required, maxlength, pattern }) => [
@@ -88,10 +89,6 @@ export class Systems {
       this.form,
     );
     this.offer();
-  }
-
-  showMessage(text = "", level = "error") {
-    showStatus(this.notice, text, level);
   }
 
   /** Show the section where the server has such routes. */
