@@ -41,6 +41,10 @@ class Recomputer:
         """See ``studio.core.speakers.SupportsSpeakers``; the engine's process sees what is added here."""
         return self._speakers
 
+    def voice_folders(self) -> dict[str, Path]:
+        """Folders of the voices, by name."""
+        return {name: self._voices.voices[name][1] for name in self._voices.cards}
+
     def __reduce__(self) -> tuple[Any, ...]:
         voices = {name: self._voices.voices[name] for name in self._voices.cards}
         return _reopen, (voices, self._voices.speakers.root, str(self._device), self._threads, self._normalise)

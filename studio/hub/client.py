@@ -38,6 +38,13 @@ def hub_api() -> "HfApi":
     return HfApi(library_name=LIBRARY)
 
 
+def has_token() -> bool:
+    """Whether the client has a token, which a push needs. Raises NeedsPackage."""
+    with _needs_client():
+        from huggingface_hub import get_token
+    return get_token() is not None
+
+
 def parse_address(address: str) -> tuple[str, str]:
     """Repository and revision (may be empty) of ``owner/name@revision``. Raises HubError."""
     with _needs_client():

@@ -8,7 +8,7 @@ from studio.core.cards import Card, find_file, read_card, sha256_of
 from studio.core.checks import is_file_name
 from studio.core.errors import BadVoice
 from studio.core.pulled import RECORD
-from studio.hub.client import HubError, hub_api, hub_errors, parse_address
+from studio.hub.client import HubError, has_token, hub_api, hub_errors, parse_address
 from studio.hub.listing import SUFFIXES
 from studio.hub.model_card import model_card
 
@@ -52,13 +52,13 @@ def push_files(repo: str, kind: Kind, files: Mapping[str, Path | bytes], message
     Raises:
         HubError, HubBusy: see ``hub_errors``; or there is no token, or a repository is public where ``private`` is set.
     """
-    from huggingface_hub import CommitOperationAdd, CommitOperationDelete, constants, get_token
+    from huggingface_hub import CommitOperationAdd, CommitOperationDelete, constants
     from huggingface_hub.utils import get_session
 
     repo, revision = parse_address(repo)
     if revision:
         raise HubError("a push goes to the main branch", f"name the repository alone: {repo}")
-    if not constants.is_offline_mode() and get_token() is None:
+    if not constants.is_offline_mode() and not has_token():
         raise HubError("a push needs a token", "set HF_TOKEN to one that may write, or run: hf auth login")
     api = hub_api()
     with hub_errors(repo):
@@ -66,7 +66,7 @@ def push_files(repo: str, kind: Kind, files: Mapping[str, Path | bytes], message
         api.create_repo(repo, repo_type=kind, private=private, exist_ok=True)
         info: Any = api.repo_info(repo, repo_type=kind, timeout=_TIMEOUT_S)
         if private and not info.private:
-            raise HubError(f"{repo} is public", "choose another repository, or leave --private out")
+            raise HubError(f"{repo} is public", "choose another repository, or do not ask for a private one")
         suffixes = tuple({Path(name).suffix for name in files} | ({*SUFFIXES} if kind == "model" else set()))
         there = {one.rfilename for one in info.siblings or []}
         gone = sorted(name for name in there - files.keys() if "/" not in name and name.endswith(suffixes))

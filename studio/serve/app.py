@@ -28,6 +28,7 @@ from studio.serve.adapters.speech import SPEECH, SpeechRequests
 from studio.serve.auth import is_owner
 from studio.serve.lexicon import LEXICON_FILES, add_lexicon
 from studio.serve.library.access import LibraryAccess
+from studio.serve.library.publishing import add_publishing
 from studio.serve.library.routes import LIBRARY_FILES, add_comparison, add_library
 from studio.serve.library.speakers import SPEAKER_FILES, add_speakers
 from studio.serve.library.voices import add_voices
@@ -115,6 +116,7 @@ def create_app(engine: Engine, settings: ServeSettings, listening: ListeningTest
         access = LibraryAccess(listening.clips.root.parent / "library", auth, views)
         add_library(app, access, trace_store, recomputation)
         add_voices(app, auth, engine)
+        add_publishing(app, auth, engine)
         add_speakers(app, auth, recomputation)
         add_lexicon(app, auth, listening.clips.root.parent / FILE)
     add_comparison(app, trace_store, views, access)

@@ -1,5 +1,6 @@
-"""The owner's routes of pulled voices: the page's calls, one pull at a time, nothing for others."""
+"""The owner's routes of voices from the hub: the page's calls, one pull and one push at a time, only for the owner."""
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -7,25 +8,52 @@ from typing import Any
 import pytest
 from fakes import FakeEngine
 from hub.conftest import REPO
-from hub.hubserver import Hub
+from hub.hubserver import TOKEN, Hub
 from mos.world import World
 from serve.serving import eventually
 from starlette.testclient import TestClient
 
 from studio.core import durable
 from studio.hub.pull import remove
+from studio.hub.push import push_voice
 from studio.mos.store.database import Store
 from studio.serve.app import create_app
+from studio.serve.library import publishing
 from studio.serve.settings import ServeSettings
 
 BELOW = "/library/voices"
 
 
+class OwnVoices(FakeEngine):
+    """An engine with these voices, of which none is opened."""
+
+    def __init__(self, folders: dict[str, Path]) -> None:
+        super().__init__()
+        self.folders = folders
+
+    def recomputer(self) -> "OwnVoices":
+        return self
+
+    def voice_folders(self) -> dict[str, Path]:
+        return self.folders
+
+
 @pytest.fixture
-def client(hub: Hub, root: Path, tmp_path: Path) -> Iterator[TestClient]:
-    """The owner's client of a studio whose voices are others."""
+def own(tmp_path: Path, voice_files: dict[str, bytes]) -> Path:
+    """A voice of this studio."""
+    folder = tmp_path / "own"
+    folder.mkdir()
+    for name, data in voice_files.items():
+        (folder / name).write_bytes(data)
+    return folder
+
+
+@pytest.fixture
+def client(hub: Hub, root: Path, own: Path, tmp_path: Path) -> Iterator[TestClient]:
+    """The owner's client of a studio with one voice of its own."""
     world = World(Store(f"sqlite:///{tmp_path / 'studio.sqlite'}"), tmp_path / "clips")
-    app = create_app(FakeEngine(), ServeSettings(traces_folder=tmp_path / "traces"), listening=world.listening)
+    engine = OwnVoices({"tiny": own, "pulled": root / "tiny"})
+    app = create_app(engine, ServeSettings(traces_folder=tmp_path / "traces"), listening=world.listening)
     headers = {"Authorization": f"Bearer {world.listening.access.first_token}"}
     with TestClient(app, base_url="http://127.0.0.1:7860", headers=headers) as found:
         yield found
@@ -112,10 +140,64 @@ def test_removed_twice_and_listed_at_once(
     assert state(client)["voices"] == [] and not [*root.glob("*/hub.json"), *root.glob(".staging/*.removed")]
 
 
+def published(client: TestClient) -> dict[str, Any]:
+    eventually(lambda: not client.get(f"{BELOW}/push").json()["push"]["is_running"], "the upload ends")
+    return client.get(f"{BELOW}/push").json()["push"]
+
+
+def test_own_voice_is_published_and_pulled_back(
+    client: TestClient, hub: Hub, tiny: str, root: Path, own: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client.post(f"{BELOW}/pull", json={"address": REPO, "accepts_licence": True})
+    assert finished(client)["voice"] == "tiny"
+    wanted = {"voice": "tiny", "repo": "rook/mine", "private": True}
+    assert client.post(f"{BELOW}/push", json=wanted).status_code == 200
+    assert "needs a token" in published(client)["error"] and "rook/mine" not in hub.repositories
+    monkeypatch.setenv("HF_TOKEN", TOKEN)
+    listed = client.get(f"{BELOW}/push").json()
+    assert listed["has_token"] and [one["name"] for one in listed["voices"]] == ["tiny"]
+    client.post(f"{BELOW}/push", json=wanted)
+    done = published(client)
+    assert done["error"] == "" and "rook/mine" in done["link"] and hub.repositories["rook/mine"].private
+    client.post(f"{BELOW}/pull", json={"address": "rook/mine", "name": "back", "accepts_licence": True})
+    assert finished(client)["voice"] == "back"
+    weights = "speakstream.safetensors"
+    assert (root / "back" / weights).read_bytes() == (own / weights).read_bytes()
+
+
+def test_only_own_voices_are_published_one_at_a_time(
+    client: TestClient, hub: Hub, tiny: str, own: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_TOKEN", TOKEN)
+    client.post(f"{BELOW}/pull", json={"address": REPO, "accepts_licence": True})
+    finished(client)
+    for name in ("pulled", "nobody", "../own"):
+        assert client.post(f"{BELOW}/push", json={"voice": name, "repo": "rook/mine"}).status_code == 404
+    started, may_end = threading.Event(), threading.Event()
+
+    def waits(folder: Path, repo: str, *, private: bool) -> str:
+        started.set()
+        may_end.wait(60.0)
+        return push_voice(folder, repo, private=private)
+
+    monkeypatch.setattr(publishing, "push_voice", waits)
+    wanted = {"voice": "tiny", "repo": "a/b/c"}
+    client.post(f"{BELOW}/push", json=wanted)
+    started.wait(60.0)
+    assert client.post(f"{BELOW}/push", json=wanted).status_code == 503
+    may_end.set()
+    assert "is no name of a repository" in published(client)["error"]
+    (own / "speakstream.safetensors").write_bytes(b"other")
+    client.post(f"{BELOW}/push", json=wanted | {"repo": "rook/mine"})
+    error = published(client)["error"]
+    assert "sha256 differs" in error and str(own) not in error
+
+
 def test_nobody_else_sees_or_changes_anything(client: TestClient, hub: Hub, tiny: str) -> None:
     client.headers["Authorization"] = "Bearer wrong"
     assert client.get(BELOW).status_code == 403
-    for call in ("look", "pull", "stop", "verify", "remove"):
+    assert client.get(f"{BELOW}/push").status_code == 403
+    for call in ("look", "pull", "stop", "push", "verify", "remove"):
         body = {"address": REPO, "accepts_licence": True, "name": "tiny"}
         assert client.post(f"{BELOW}/{call}", json=body).status_code == 403
     assert not hub.requests

@@ -187,5 +187,5 @@ class SupportsRecomputer(Protocol):
     """An engine whose recomputations can run in another process."""
 
     def recomputer(self) -> Any:
-        """A pickled object with the three protocols above; unpickled, it loads its voices where it is."""
+        """An object with the three protocols above and ``voice_folders()``; unpickled, it loads its voices anew."""
         ...

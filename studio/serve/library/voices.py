@@ -2,10 +2,11 @@
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Protocol, TypeVar
 
 from fastapi import APIRouter, Depends, FastAPI, Request
 from fastapi.responses import Response
@@ -28,13 +29,13 @@ T = TypeVar("T")
 log = logging.getLogger("studio.serve")
 BELOW = "/library/voices"
 _MAX_SPEAKERS = 5_000  # that are offered
-_MAX_ADDRESS_CHARS = 400  # a repository and a revision
+MAX_ADDRESS_CHARS = 400  # a repository and a revision
 
 
 class VoiceAddress(StrictModel):
     """A repository, as ``owner/name`` or ``owner/name@revision``, and the voice's name here, empty for the card's."""
 
-    address: str = Field(max_length=_MAX_ADDRESS_CHARS)
+    address: str = Field(max_length=MAX_ADDRESS_CHARS)
     name: str = Field(default="", max_length=80)
 
 
@@ -61,6 +62,30 @@ class PullState:
     voice: str = ""
     error: str = ""
     is_running: bool = True
+
+
+class Job(Protocol):
+    """The state of a job in a thread, as the page shows it."""
+
+    error: str
+    is_running: bool
+
+
+@contextmanager
+def job_errors(state: Job, name: str) -> Generator[None]:
+    """Turns what ends a job early into a sentence of its state; the job is over after the block."""
+    said = f"{name} failed; the server's log says why"
+    try:
+        yield
+        said = ""
+    except StudioError as error:
+        said = without_folders(str(error))
+    except OSError as error:
+        log.error("%s failed: %s", name, escape_unprintable(str(error)))
+        said = f"the file system refuses it: {error.strerror}"
+    finally:
+        state.error = said
+        state.is_running = False
 
 
 class VoicePulls:
@@ -105,7 +130,7 @@ class VoicePulls:
             if self._stopping.is_set():
                 raise HubError("the pull was stopped", "pull it again: it goes on where it stopped")
 
-        try:
+        with job_errors(state, "the pull"):
             root = pulled_voices_folder()
             folder = pull(
                 wanted.address,
@@ -117,15 +142,6 @@ class VoicePulls:
                 advance=advance,
             )
             state.voice = folder.name
-        except StudioError as error:
-            state.error = without_folders(str(error))
-        except OSError as error:
-            log.error("a pull failed: %s", escape_unprintable(str(error)))
-            state.error = f"the file system refuses it: {error.strerror}"
-        finally:
-            if not (state.voice or state.error):
-                state.error = "the pull failed; the server's log says why"
-            state.is_running = False
 
 
 def add_voices(app: FastAPI, auth: TokenAuth, engine: Engine) -> None:

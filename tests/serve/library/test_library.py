@@ -48,6 +48,8 @@ OWNERS = [
     ("POST", "voices/look"),
     ("POST", "voices/pull"),
     ("POST", "voices/stop"),
+    ("GET", "voices/push"),
+    ("POST", "voices/push"),
     ("POST", "voices/verify"),
     ("POST", "voices/remove"),
     ("GET", "speakers"),

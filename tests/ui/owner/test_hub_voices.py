@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from hub.hubserver import Hub, hub_server
+from hub.hubserver import TOKEN, Hub, hub_server
 from hub.kyutai_files import SPEAKERS_END, published_files
 from safetensors.torch import save
 from tinyvoice import write_tiny_voice
@@ -32,17 +32,17 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
         yield server
 
 
-@pytest.fixture(scope="module")
-def site(hub: Hub, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """A server whose client asks that hub."""
+@pytest.fixture(scope="module", params=[("",)])
+def site(request: pytest.FixtureRequest, hub: Hub, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """A server whose client asks that hub; its parameters are the client's token, and more arguments."""
     folder = tmp_path_factory.mktemp("owner")
-    env = {"HF_ENDPOINT": hub.url, "HF_HUB_DISABLE_XET": "1", "HF_HOME": str(folder)}
+    token, *arguments = request.param
+    env = {"HF_ENDPOINT": hub.url, "HF_HUB_DISABLE_XET": "1", "HF_HOME": str(folder), "HF_TOKEN": token}
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("HF_TOKEN", "HF_HUB_OFFLINE"):
-            patch.delenv(name, raising=False)
+        patch.delenv("HF_HUB_OFFLINE", raising=False)
         for name, value in (env | {"STUDIO_PULLED_VOICES": str(folder / "voices")}).items():
             patch.setenv(name, value)
-        found = Site(folder, "--empty")
+        found = Site(folder, "--empty", *arguments)
     yield found
     found.process.kill()
     found.process.wait(10.0)
@@ -109,3 +109,35 @@ def test_speakers_of_a_published_model_are_chosen(site: Site, enter: Callable[..
     page.get_by_text("tts-tiny is pulled.").wait_for()
     card = read_card(site.folder / "voices" / "tts-tiny")
     assert card.speakers == ("p228_023", "10087_11650_000028-0002")
+
+
+def test_without_a_token_nothing_is_offered(site: Site, enter: Callable[..., Any]) -> None:
+    page = enter("library")
+    page.get_by_text("Publish a voice").click()
+    page.get_by_text("No voice here can be published").wait_for()
+    assert not page.get_by_role("button", name="Publish").is_visible()
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("site", [(TOKEN, "--voice", "wren")], indirect=True)
+def test_a_voice_is_published(site: Site, hub: Hub, enter: Callable[..., Any], theme: str) -> None:
+    page = enter("library", color_scheme=theme)
+    page.get_by_text("Publish a voice").click()
+    page.get_by_label("Voice to publish").select_option("wren")
+    assert "Licence: " in page.locator(".hub-voices[open]").inner_text()
+    page.get_by_label("Publish as").fill("rook/a/b")
+    page.get_by_role("button", name="Publish").click()
+    page.locator("dialog").get_by_role("button", name="Publish").click()
+    page.get_by_text("is no name of a repository").wait_for()
+    page.get_by_label("Publish as").fill(f"rook/{theme}")
+    page.get_by_label("Private").check()
+    page.get_by_role("button", name="Publish").click()
+    page.get_by_text("readable by those whom you admit").wait_for()
+    page.locator("dialog").get_by_role("button", name="Publish").click()
+    page.get_by_text("wren is published.").wait_for()
+    assert page.get_by_role("link", name=f"rook/{theme}").get_attribute("href").startswith(hub.url)
+    assert hub.repositories[f"rook/{theme}"].private
+    assert violations(page) == []
+    for width in (390, 1280, 1920):
+        page.set_viewport_size({"width": width, "height": 900})
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), width

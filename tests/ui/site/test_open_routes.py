@@ -136,11 +136,8 @@ WITH_TOKEN = {
     ("POST", "/library/assignments"),
     ("POST", "/library/assignments/remove"),
     ("GET", "/library/voices"),
-    ("POST", "/library/voices/look"),
-    ("POST", "/library/voices/pull"),
-    ("POST", "/library/voices/stop"),
-    ("POST", "/library/voices/verify"),
-    ("POST", "/library/voices/remove"),
+    *(("POST", f"/library/voices/{work}") for work in ("look", "pull", "stop", "push", "verify", "remove")),
+    ("GET", "/library/voices/push"),
     ("GET", "/library/speakers"),
     *(("POST", f"/library/speakers/{work}") for work in ("add", "remove")),
     ("GET", "/annotation/assignment"),  # an annotator's link

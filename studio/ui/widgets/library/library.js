@@ -7,6 +7,7 @@ import { Assignments } from "./assignments.js";
 import { compareBar } from "./compare_bar.js";
 import { EntryView } from "./entry.js";
 import { HubVoices } from "./hub_voices.js";
+import { Publishing } from "./publishing.js";
 import { Search } from "./search.js";
 import { Sounds } from "./sounds.js";
 import { Speakers } from "./speakers.js";
@@ -44,6 +45,7 @@ class Library {
     this.assignments = new Assignments(this.calls, () => this.chosen(), confirm);
     this.systems = new Systems(this.systemCalls, confirm);
     this.voices = new HubVoices(this.server, confirm);
+    this.publishing = new Publishing(this.server, confirm);
     this.speakers = new Speakers(this.server, this.base, confirm);
     this.count = h("p", { class: "muted count", role: "status" });
     this.list = h("ul", { class: "entries", "aria-label": "Library entries" });
@@ -67,6 +69,7 @@ class Library {
       this.systems.element,
       this.speakers.element,
       this.voices.element,
+      this.publishing.element,
     );
     this.page.replaceChildren(this.heading, this.content, this.dialog);
     this.upload.catchDrops(this.root);
