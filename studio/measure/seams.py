@@ -1,4 +1,4 @@
-"""Seams: roughness of the waveform at joins compared with elsewhere, and a detector of seams among word boundaries.
+"""Seams: changes of sound at joins, and a detector of seams among word boundaries.
 
 A seam is a word boundary where a segment ends. The detector is a cross-validated classifier; the area under its ROC
 curve is 0.5 where seams are indistinguishable from other word boundaries of the same speech.
@@ -38,21 +38,11 @@ _REPEATS = 2000
 
 
 @dataclass(frozen=True)
-class SeamReport:
-    """Roughness at joins and elsewhere."""
-
-    seams: int  # number of joins with sound around them
-    ratio: float  # median roughness at joins; 1 is the RMS of the sound around
-    elsewhere_p99: float  # 99th percentile of the roughness away from joins
-    audible: int  # number of joins above ``elsewhere_p99``
-
-
-@dataclass(frozen=True)
 class SeamJump:
     """Changes at a join."""
 
     sample: int  # the first one after the join
-    roughness: float  # as in ``seam_report``; 0 in silence
+    roughness: float  # of the waveform's second difference, as a share of its RMS around; 0 in silence
     level_db: float  # RMS of the 20 ms after over that of the 20 ms before, each at least -80 dB of full scale
     spectrum_db: float  # mean |difference| of 24 log-mel bands, 20 ms after against 20 ms before, at equal level
 
@@ -78,37 +68,11 @@ def seam_jumps(pcm: np.ndarray, rate_hz: int, seams: Sequence[int]) -> list[Seam
     return [SeamJump(seam, float(rough), float(step), float(change)) for seam, rough, step, change in rows]
 
 
-def seam_report(pcm: np.ndarray, seams: Sequence[int]) -> SeamReport:
-    """Compare roughness at ``seams`` (index of the first sample after each join) with roughness elsewhere.
-
-    Roughness is |x[s] - 2 x[s-1] + x[s-2]| over its RMS in the 240 samples on each side; clicks stand out.
-    """
-    rough, loud = _roughness(pcm)
-    joins = np.array([s - 2 for s in seams if 2 <= s < len(pcm) and loud[s - 2]], np.int64)
-    # A join may show in the sample before it or after it.
-    near = np.unique(np.clip(joins[:, None] + np.arange(-1, 2), 0, max(0, len(rough) - 1)))
-    away = np.delete(rough, near)
-    away = away[away > 0]
-    if not len(joins) or not len(away):
-        return SeamReport(len(joins), float("nan"), float("nan"), 0)
-    values = rough[np.clip(joins[:, None] + np.arange(0, 2), 0, len(rough) - 1)].max(axis=1)
-    limit = float(np.quantile(away, 0.99))
-    return SeamReport(len(joins), float(np.median(values)), limit, int((values > limit).sum()))
-
-
-def _roughness(pcm: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Roughness of each sample from the third on, float64 [T - 2], and whether there is sound."""
-    second = np.abs(np.diff(pcm.astype(np.float64), 2))  # second[k] belongs to sample k + 2
-    power = np.concatenate([[0.0], np.cumsum(np.square(second))])
-    at = np.arange(len(second))
-    low, high = np.maximum(at - _AROUND, 0), np.minimum(at + _AROUND, len(second))
-    around = np.sqrt((power[high] - power[low]) / np.maximum(high - low, 1))
-    loud = around > 1.0  # one step of int16
-    return np.divide(second, around, out=np.zeros_like(second), where=loud), loud
-
-
 def _roughness_at(pcm: np.ndarray, at: np.ndarray) -> np.ndarray:
-    """Roughness at joins [S], the greater of the two samples that a join affects: float64 [S]."""
+    """Roughness at joins [S], the greater of the two samples that a join affects: float64 [S].
+
+    It is |x[s] - 2 x[s-1] + x[s-2]| over its RMS in the 240 samples on each side; clicks stand out.
+    """
     indices = at[:, None] + np.arange(-2 - _AROUND, _AROUND + 1)
     near = pcm[np.clip(indices, 0, len(pcm) - 1)].astype(np.float64)
     second = np.abs(np.diff(near, 2, axis=1))  # [S, 2 * _AROUND + 1], the join in the middle
