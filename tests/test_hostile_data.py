@@ -20,6 +20,7 @@ from test_hostile_commands import ErrorOf, error_of
 
 from studio.cli import main
 from studio.core.traces.trace_writer import TraceWriter
+from studio.library.index import Query
 from studio.library.library import Library
 from studio.mos.service import open_listening_tests
 
@@ -144,6 +145,32 @@ def test_malformed_database_is_named_as_that(error_of: ErrorOf, data: Path) -> N
     file.write_bytes(content)
     said = error_of("campaign", "results", "first", "--data", data)
     assert "damaged" in said and "studio restore" in said and "space" not in said
+
+
+@pytest.mark.timeout(100)  # a pipe is waited for, a device is read until the memory is full
+@pytest.mark.parametrize("kind", ["pipe", "zero", "loop", "folder"])
+def test_what_is_no_file_is_neither_waited_for_nor_read(
+    error_of: ErrorOf, data: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    monkeypatch.setenv("STUDIO_SYSTEMS", str(data / "systems.toml"))
+    with closing(Library(data / "library")) as library:
+        sha256 = library.find(Query())[0][0].sha256
+    journal = data / "library" / "annotations" / sha256[:2] / sha256 / "0.jsonl"
+    for place in (journal, data / "library" / "lock", data / ".systems.toml.lock"):
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.unlink(missing_ok=True)
+        match kind:
+            case "pipe":
+                os.mkfifo(place)
+            case "zero":
+                place.symlink_to("/dev/zero")
+            case "loop":
+                place.symlink_to(place)
+            case _:
+                place.mkdir()
+    for command in (("annotations", sha256), ("agreement",), ("note", sha256, "--tag", "x"), ("rebuild",)):
+        assert error_of("library", *command, "--data", data)
+    assert error_of("systems", "add", "one", "--command", "cat")
 
 
 # --- folders -------------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ from studio.core.checks import (
     whole,
 )
 from studio.core.errors import BadVoice
-from studio.core.files import MAX_SETTINGS_BYTES, read_bounded
+from studio.core.files import MAX_SETTINGS_BYTES, open_unbuffered, read_bounded
 from studio.core.folders import DEFAULT_VOICE
 from studio.core.options import OptionSpec
 from studio.core.time import TimeBase
@@ -184,7 +184,7 @@ def write_card(folder: Path, card: Card) -> None:
 def sha256_of(path: Path) -> str:
     """Hex sha256 of a file."""
     digest = hashlib.sha256()
-    with path.open("rb") as file:
+    with open_unbuffered(path) as file:
         while block := file.read(1 << 20):
             digest.update(block)
     return digest.hexdigest()

@@ -7,7 +7,7 @@ import re
 import stat
 import tomllib
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, cast
 
 from studio.core.errors import BadFile
 
@@ -34,16 +34,33 @@ def read_bounded(path: Path, max_bytes: int) -> bytes:
             on which a read could block. ``strerror`` is readable text.
     """
     with open(path, "rb", opener=_without_waiting) as file:
-        mode = os.fstat(file.fileno()).st_mode
-        if not stat.S_ISREG(mode):
-            if not (path.is_relative_to("/dev") or path.is_relative_to("/proc")):
-                kind = "pipe" if stat.S_ISFIFO(mode) else "device"
-                raise OSError(errno.EINVAL, f"it is a {kind}, not a file", str(path))
+        if path.is_relative_to("/dev") or path.is_relative_to("/proc"):
             os.set_blocking(file.fileno(), True)
-        data = file.read(max_bytes + 1)
-    if len(data) > max_bytes:
+        else:
+            _check_kind(file.fileno(), path)
+        is_larger = os.fstat(file.fileno()).st_size > max_bytes  # a pipe has no size
+        data = b"" if is_larger else file.read(max_bytes + 1)
+    if is_larger or len(data) > max_bytes:
         raise OSError(errno.EFBIG, f"it is larger than {max_bytes:,} bytes", str(path))
     return data
+
+
+def open_unbuffered(path: Path, mode: str = "rb") -> BinaryIO:
+    """Open a file of a data folder, unbuffered. Raises OSError: it is a pipe or a device, on which calls can block."""
+    file = cast("BinaryIO", open(path, mode, buffering=0, opener=_without_waiting))  # noqa: SIM115 - the caller closes it
+    try:
+        _check_kind(file.fileno(), path)
+    except OSError:
+        file.close()
+        raise
+    return file
+
+
+def _check_kind(descriptor: int, path: Path) -> None:
+    mode = os.fstat(descriptor).st_mode
+    if not stat.S_ISREG(mode):
+        kind = "pipe" if stat.S_ISFIFO(mode) else "device"
+        raise OSError(errno.EINVAL, f"it is a {kind}, not a file", str(path))
 
 
 def _without_waiting(path: str, flags: int) -> int:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from studio.core import durable
+from studio.core.files import open_unbuffered
 
 try:
     import fcntl
@@ -48,7 +49,7 @@ def is_used(path: Path) -> bool:
     if fcntl is None:
         return False
     try:
-        with path.open("rb") as file:
+        with open_unbuffered(path) as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
@@ -78,6 +79,6 @@ def changing(path: Path) -> Generator[None]:
     """
     with within_lock(_changes):
         durable.make_folder(path.parent)
-        with path.with_name(f".{path.name}.lock").open("ab") as file:
+        with open_unbuffered(path.with_name(f".{path.name}.lock"), "ab") as file:
             lock_file(file)
             yield

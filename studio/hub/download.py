@@ -15,6 +15,7 @@ from typing import BinaryIO
 from studio.core import durable
 from studio.core.cards import sha256_of
 from studio.core.errors import NotStored
+from studio.core.files import open_unbuffered
 from studio.hub.client import LIBRARY, HubBusy, HubError, hub_errors
 
 _TRIES = 5  # without a new byte
@@ -97,7 +98,7 @@ def fetch(repo: str, revision: str, remote: RemoteFile, folder: Path, advance: C
 def _complete(repo: str, revision: str, remote: RemoteFile, part: Path, advance: Callable[[int], None]) -> None:
     """Append to a part until it has the listed size; cuts are repeated while each try brings bytes."""
     tries, deadline_s = _TRIES, time.monotonic() + _GRACE_S + remote.size_bytes / _MIN_BYTES_PER_S
-    with part.open("ab", buffering=0) as file:
+    with open_unbuffered(part, "ab") as file:
         if file.tell() > remote.size_bytes:
             file.truncate(0)
         advance(file.tell())

@@ -14,7 +14,7 @@ from studio.core import durable
 from studio.core.cards import Card, read_card, sha256_of
 from studio.core.checks import is_file_name
 from studio.core.errors import BadVoice, NotStored
-from studio.core.files import list_folder
+from studio.core.files import list_folder, open_unbuffered
 from studio.core.pulled import RECORD, Source, check_file, read_source
 from studio.hub.client import HubBusy, HubError, parse_address
 from studio.hub.download import fetch
@@ -188,7 +188,7 @@ def _read_offer(
 def _locked(staging: Path) -> Generator[Path]:
     """A staging folder, locked against another pull of the same commit. Raises HubBusy."""
     durable.make_folder(staging)
-    with (staging.parent / f"{staging.name}.lock").open("ab") as file:
+    with open_unbuffered(staging.parent / f"{staging.name}.lock", "ab") as file:
         try:
             if fcntl is not None:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

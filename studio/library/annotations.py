@@ -30,7 +30,7 @@ from studio.annotation.edits import (
 from studio.annotation.layers import MAX_NAME
 from studio.core import durable
 from studio.core.errors import BadFile, BadOption, NotStored, StudioError, Unavailable
-from studio.core.files import list_folder
+from studio.core.files import list_folder, open_unbuffered
 from studio.core.locks import lock_file, within_lock
 
 FORMAT, SCHEMA = "studio-annotation", 1
@@ -207,7 +207,7 @@ class Annotations:
     def _read_unlocked(self, path: Path) -> _JournalState | None:
         """The current state of a journal, without waiting for its lock. Raises BadFile, Unavailable."""
         try:
-            with path.open("rb", buffering=0) as file:
+            with open_unbuffered(path) as file:
                 return self._read(path, file)
         except FileNotFoundError:
             return None
@@ -236,7 +236,7 @@ class Annotations:
                 is_new = not path.exists()
                 if is_new:
                     self._check_new(path)
-                with path.open("a+b", buffering=0) as file:
+                with open_unbuffered(path, "a+b") as file:
                     lock_file(file)
                     if not _is_same_file(path, file):
                         continue  # replaced or removed in the meantime
@@ -268,7 +268,7 @@ class Annotations:
 
 def read_journal(path: Path) -> bytes:
     """The complete lines of a journal, read under its lock. Raises OSError."""
-    with path.open("rb", buffering=0) as file:
+    with open_unbuffered(path) as file:
         lock_file(file, is_shared=True)
         return _complete_lines(file.read())
 

@@ -21,7 +21,7 @@ from sqlalchemy.exc import DatabaseError
 from studio.annotation.edits import AnnotationDocument, AnnotationEdit
 from studio.core import durable
 from studio.core.errors import BadFile, BadOption, BadText, NotStored, StudioError, Unavailable
-from studio.core.files import list_folder, read_bounded
+from studio.core.files import list_folder, open_unbuffered, read_bounded
 from studio.core.folders import data_folder
 from studio.core.locks import lock_file, within_lock
 from studio.core.traces.trace import Trace
@@ -244,7 +244,7 @@ class Library:
         with ExitStack() as held:
             try:
                 held.enter_context(within_lock(self._lock))
-                lock_file(held.enter_context((self.root / "lock").open("ab")))
+                lock_file(held.enter_context(open_unbuffered(self.root / "lock", "ab")))
             except OSError as error:
                 raise NotStored(
                     f"the library cannot be changed: {error.strerror}",

@@ -3,6 +3,7 @@
 import hashlib
 import os
 import struct
+import tracemalloc
 import wave
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from needs import needs
 
 from studio.core.clips import clip_id, to_float, to_int16, wav_bytes, write_wav
 from studio.core.errors import BadFile
-from studio.core.files import read_lines
+from studio.core.files import open_unbuffered, read_bounded, read_lines
 from studio.core.sound_files import read_mono
 
 
@@ -90,3 +91,23 @@ def test_empty_wav_is_a_wav():
 def test_missing_file_is_named(tmp_path):
     with pytest.raises(BadFile, match=r"there is no file .*none\.wav"):
         read_mono(tmp_path / "none.wav")
+
+
+def test_pipes_and_devices_are_not_opened(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "zero").symlink_to("/dev/zero")
+    for name in ("pipe", "zero"):
+        for mode in ("rb", "ab", "a+b"):
+            with pytest.raises(OSError, match=r"it is a|No such device"):
+                open_unbuffered(tmp_path / name, mode)
+
+
+def test_larger_file_is_not_read(tmp_path: Path) -> None:
+    (tmp_path / "sparse").touch()
+    os.truncate(tmp_path / "sparse", 1 << 40)
+    tracemalloc.start()
+    with pytest.raises(OSError, match="larger than 100,000,000 bytes"):
+        read_bounded(tmp_path / "sparse", 100_000_000)
+    _, peak_bytes = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak_bytes < 1_000_000

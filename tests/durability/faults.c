@@ -1,6 +1,7 @@
 /* Makes the disk fail after a number of units: preloaded into a process, controlled through a shared file.
 
-   A unit is one byte that is written, or one call that makes, renames or syncs a file or folder, below FAULT_ROOT.
+   A unit is one byte that is written, or one call that makes, renames or syncs a file or folder, below FAULT_ROOT; or
+   one that removes it, for EIO and signals (a full disk removes).
    When the units are used up, the call that needs one more fails with an errno, or the process gets a signal. A write
    takes what units are left, as a disk does that becomes full; a full disk still lets a file's own bytes be replaced.
    With EROFS the file system is read-only from then on: nothing below FAULT_ROOT is opened for writing or removed. */
@@ -143,14 +144,25 @@ ONE_DESCRIPTOR(fdatasync)
 ONE_PATH(mkdir, (const char *path, mode_t mode), path, (path, mode))
 ONE_PATH(rename, (const char *from, const char *to), to, (from, to))
 
-#define REFUSED(name, parameters, path, arguments, is_change) \
+/* Whether a removal fails: a full disk allows it, and another one may end the process before it. */
+static int removal_fails(int is_there) {
+  if (!control || !is_there) return 0;
+  return is_read_only() || ((control->number || control->error == EIO) && !take(1));
+}
+
+#define REMOVAL(name, parameters, is_there, arguments) \
   int name parameters { \
-    if ((is_change) && is_below(path) && is_read_only()) return -1; \
+    if (removal_fails(is_there)) return -1; \
     return REAL(name) arguments; \
   }
-REFUSED(unlink, (const char *path), path, (path), 1)
-REFUSED(rmdir, (const char *path), path, (path), 1)
-REFUSED(access, (const char *path, int mode), path, (path, mode), mode & W_OK)
+REMOVAL(unlink, (const char *path), is_below(path), (path))
+REMOVAL(rmdir, (const char *path), is_below(path), (path))
+REMOVAL(unlinkat, (int folder, const char *path, int flags), is_ours(folder) || is_below(path), (folder, path, flags))
+
+int access(const char *path, int mode) {
+  if ((mode & W_OK) && is_below(path) && is_read_only()) return -1;
+  return REAL(access)(path, mode);
+}
 
 static int opened(const char *path, int flags, mode_t mode, int (*real)(const char *, int, ...)) {
   struct stat there;

@@ -27,6 +27,7 @@ from pathlib import Path
 
 from durability.database_paths import DATABASE_PATHS
 from durability.locks import locked, locks_of
+from durability.removal_paths import REMOVAL_PATHS
 from durability.write_paths import FILE_PATHS, WritePath
 from sqlalchemy.exc import DBAPIError
 
@@ -46,7 +47,7 @@ DENSE = 12  # points at the start of a write that are all tried
 EVEN = ("EDQUOT", "EROFS", "SIGTERM")
 
 
-WRITE_PATHS = {one.__name__: one for one in (*FILE_PATHS, *DATABASE_PATHS)}
+WRITE_PATHS = {one.__name__: one for one in (*FILE_PATHS, *REMOVAL_PATHS, *DATABASE_PATHS)}
 
 
 class Disk:

@@ -8,8 +8,8 @@
 | LOCKED | another process holds every lock | refused, or saved where files are renamed into place |
 
 `WRITE_PATHS` are the rows: edits (first, appended, compacted), utterances kept, notes, indexes, assignments, clips and
-traces (in the library, of live speech), words of the lexicon, systems, answers, drafts,
-settings, uploads, merges and migrations.
+traces (in the library, of live speech), words of the lexicon, systems, added speakers, answers, drafts, settings,
+uploads, merges and migrations; and removals: of speakers, words, systems, utterances and raters.
 `test_locked.py` asks a server's routes under locks, `test_stopping.py` stops servers.
 """
 

@@ -153,8 +153,7 @@ def copy_clips(wanted: list[tuple[str, str | None]], source: ClipFolder, folder:
 def copy_traces(wanted: list[str], source: ClipFolder, folder: ClipFolder) -> None:
     """Copy missing traces that exist in the source."""
     for trace in wanted:
-        if not folder.trace_path(trace).is_file() and source.trace_path(trace).is_file():
-            folder.add_trace(source.trace_path(trace).read_bytes())
+        folder.copy_trace(trace, source)
 
 
 def content_digest(session: Session, campaign: Campaign) -> str:

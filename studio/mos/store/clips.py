@@ -12,7 +12,8 @@ import numpy as np
 
 from studio.core import durable
 from studio.core.clips import WAV_HEADER_BYTES, clip_id, to_int16, wav_bytes
-from studio.core.errors import BadFile, unreadable
+from studio.core.errors import BadFile, bad_file, unreadable
+from studio.core.files import open_unbuffered, read_bounded
 from studio.core.sound_files import read_pcm
 from studio.core.worker import call_here
 from studio.mos.store.sounds import (
@@ -27,6 +28,7 @@ from studio.mos.store.sounds import (
 )
 
 Key = tuple[str, str]  # item and system
+_MAX_TRACE_BYTES = 200_000_000  # of a foreign one; no server stores a larger one by default
 LoadSound = Callable[[], SourceSound]  # pickled where ``run`` calls another process
 T = TypeVar("T")
 _MAX_LISTED = 50  # bad files in one message
@@ -86,6 +88,18 @@ class ClipFolder:
         self._keep(self.trace_path(sha), lambda: trace)
         return sha
 
+    def copy_trace(self, sha: str, source: "ClipFolder") -> None:
+        """Copy a trace that is missing here; nothing where the source lacks it, too. Raises BadFile: it is damaged."""
+        theirs = source.trace_path(sha)
+        if self.trace_path(sha).is_file() or not theirs.is_file():
+            return
+        do = "restore a backup there, or move the file away: the campaign is merged without this trace"
+        with bad_file(f"the trace {sha[:12]} in {source.root} cannot be read", do):
+            trace = read_bounded(theirs, _MAX_TRACE_BYTES)
+        if hashlib.sha256(trace).hexdigest() != sha:
+            raise BadFile(f"the trace {sha[:12]} in {source.root} is damaged", do)
+        self.add_trace(trace)
+
     def drop_trace(self, sha: str) -> None:
         """Delete a trace that no row references."""
         durable.remove(self.trace_path(sha))
@@ -104,7 +118,7 @@ class ClipFolder:
     def channels(self, sha: str) -> int:
         """1 or 2, by the header of a clip; 1 where there is no such file."""
         try:
-            with self.path(sha).open("rb") as file:
+            with open_unbuffered(self.path(sha)) as file:
                 return 2 if file.read(WAV_HEADER_BYTES)[22:24] == b"\2\0" else 1
         except OSError:
             return 1
