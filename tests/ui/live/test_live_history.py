@@ -158,3 +158,23 @@ def test_without_storage_the_history_lasts_for_the_visit(visit: Callable[..., An
     _reload(live)
     live.page.wait_for_function("() => document.querySelector('.history-head .sub').textContent")
     _wait_rows(live, 0)
+
+
+@pytest.mark.parametrize("how", ["link", "reload"])
+def test_page_left_while_it_plays_keeps_what_was_played(live: LivePage, how: str) -> None:
+    live.paste("constantinople and alexandria were wonderful " * 20)
+    # More than a browser takes over in one piece of a page that is left (64 KiB).
+    live.page.wait_for_function("() => document.querySelector('.live').tap.page.history.draft?.seconds > 4")
+    if how == "link":
+        live.page.locator(".masthead a", has_text="Inspect").click()
+        live.page.wait_for_url("**/inspect")
+        live.page.go_back()
+    else:
+        live.page.reload()
+    live.page.wait_for_selector(".live .options input", state="attached")
+    _wait_rows(live, 1)
+    assert _texts(live)[0].startswith("constantinople and alexandria")
+    with live.page.expect_download() as download:
+        _press(live, "download")
+    with wave.open(io.BytesIO(download.value.path().read_bytes())) as file:
+        assert file.getnframes() > 4 * 24_000

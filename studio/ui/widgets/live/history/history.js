@@ -31,6 +31,7 @@ export class History {
     this.rows = new Map(); // by id: {entry, store, item}
     this.recent = new Map(); // entries of this visit, by utterance
     this.traces = new Map(); // tokens of this visit, by utterance
+    this.draft = null; // the recording so far of the utterance that plays
     this.audio = new Audio();
     this.audio.addEventListener("ended", () => this.stop());
     this.escape = (e) => e.key === "Escape" && this.stop();
@@ -60,6 +61,7 @@ export class History {
     const { utterance } = recording;
     const entry = entryOf(recording, Date.now(), this.traces.get(utterance) ?? "");
     this.recent.set(utterance, entry);
+    this.draft = null;
     this.enqueue(async () => {
       try {
         entry.id = await this.store.add(entry, recording.wav);
@@ -69,6 +71,12 @@ export class History {
       }
       await this.update();
     });
+  }
+
+  /** Add what was heard of the utterance that plays, while the page is left. */
+  keepDraft() {
+    if (this.draft) this.store?.addAtOnce(entryOf(this.draft, Date.now(), ""), this.draft.wav).catch(() => {});
+    this.draft = null;
   }
 
   /** The server has stored the trace of an utterance. */
@@ -223,6 +231,7 @@ export class History {
   }
 
   dispose() {
+    this.keepDraft();
     this.stop();
     document.removeEventListener("keydown", this.escape);
     document.removeEventListener("visibilitychange", this.refresh);

@@ -3,8 +3,11 @@
 import { evicted } from "./entries.js";
 
 const NAME = "studio-history";
-const [ENTRIES, SOUNDS] = ["entries", "sounds"]; // an entry and its sound have the same key
+const [ENTRIES, SOUNDS] = ["entries", "sounds"]; // of an entry with the key `id`, the pieces of its sound have [id, 0], [id, 1], ...
 const BOTH = [ENTRIES, SOUNDS];
+const PIECE_BYTES = 50_000; // a browser reads larger values later, when the page may be gone
+
+const piecesOf = (id) => IDBKeyRange.bound([id], [id, Infinity]);
 
 /** The store; it never fails to open. */
 export async function openStore() {
@@ -37,14 +40,14 @@ class BrowserStore {
     database.onversionchange = () => database.close(); // the user deletes the site's data
   }
 
-  /** Run `work(store of a name)` in one transaction; resolves to its value once that is complete. */
+  /** Run `work(store of a name, transaction)` in one transaction; resolves to its value once that is complete. */
   async run(mode, work) {
     const transaction = this.database.transaction(BOTH, mode);
     const complete = new Promise((resolve, reject) => {
       transaction.oncomplete = resolve;
       transaction.onabort = () => reject(transaction.error);
     });
-    const value = await Promise.all([work((name) => transaction.objectStore(name)), complete]);
+    const value = await Promise.all([work((name) => transaction.objectStore(name), transaction), complete]);
     return value[0];
   }
 
@@ -54,12 +57,25 @@ class BrowserStore {
   }
 
   /** Add an entry and its WAV file, and remove the oldest ones beyond the limits. Resolves to its id. */
-  add(entry, wav) {
-    return this.run("readwrite", async (store) => {
-      const id = await result(store(ENTRIES).add(entry));
-      store(SOUNDS).put(wav, id);
-      for (const old of evicted(await result(store(ENTRIES).getAll())))
+  async add(entry, wav) {
+    const id = await this.addAtOnce(entry, wav);
+    await this.run("readwrite", async (store) => {
+      for (const old of evicted(await result(store(ENTRIES).getAll()))) {
         for (const name of BOTH) store(name).delete(old);
+        store(SOUNDS).delete(piecesOf(old));
+      }
+    });
+    return id;
+  }
+
+  /** Add an entry and its WAV file. All is committed before this returns, so that a page can do it while it is left. */
+  addAtOnce(entry, wav) {
+    const id = performance.timeOrigin + performance.now(); // no two entries have the same, and later ones a larger one
+    return this.run("readwrite", (store, transaction) => {
+      store(ENTRIES).add({ ...entry, id });
+      for (let k = 0; k * PIECE_BYTES < wav.byteLength; k++)
+        store(SOUNDS).put(wav.slice(k * PIECE_BYTES, (k + 1) * PIECE_BYTES), [id, k]);
+      transaction.commit();
       return id;
     });
   }
@@ -72,8 +88,11 @@ class BrowserStore {
   }
 
   /** The WAV file of an entry; undefined if it was removed. */
-  sound(id) {
-    return this.run("readonly", (store) => result(store(SOUNDS).get(id)));
+  async sound(id) {
+    const [whole, pieces] = await this.run("readonly", (store) =>
+      Promise.all([result(store(SOUNDS).get(id)), result(store(SOUNDS).getAll(piecesOf(id)))]),
+    );
+    return pieces.length ? new Blob(pieces).arrayBuffer() : whole; // entries of earlier versions have a whole sound
   }
 
   clear() {
@@ -104,6 +123,9 @@ export class MemoryStore {
     }
     return id;
   }
+
+  /** Nothing lasts here beyond the page. */
+  async addAtOnce() {}
 
   async update(entry) {
     this.entries = this.entries.map((one) => (one.id === entry.id ? entry : one));

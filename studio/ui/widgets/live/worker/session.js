@@ -15,6 +15,8 @@ import { Utterance } from "./utterance.js";
 const CREDIT_MS = 2000;
 const IDLE_END_MS = 30000; // without typing, after which an utterance ends and frees its slot
 const FIGURES_MS = 100;
+const DRAFT_S = 0.5; // of played sound between two drafts of its recording
+const DRAFT_SHARE = 0.02; // of the played sound instead, where that is more: a draft copies all of it
 const FAST_ENOUGH = 0.85; // real-time factor below which a server is no longer slow
 
 /** The name of the voice, without the speaker. */
@@ -293,9 +295,21 @@ export class Session {
     this.post({ type: "figures", mode: u.mode, phase: this.phase, buffered_ms: u.bufferedMs ?? 0, ...u.figures() });
   }
 
+  /** Post the recording so far: a page that is left has no time to ask for it. */
+  postDraft() {
+    const u = this.current;
+    if (!u || this.phase === "replay") return;
+    const step = Math.max(DRAFT_S * this.rateHz, DRAFT_SHARE * u.playedSample);
+    if (u.playedSample - u.draftSample < step) return;
+    u.draftSample = u.playedSample;
+    const recording = recordingOf(u, u.playedSample);
+    if (recording) this.post({ type: "draft", recording }, [recording.wav]);
+  }
+
   tick() {
     if (this.phase === "idle") return;
     this.postFigures();
+    this.postDraft();
     const { current, mode, phase } = this;
     const isQuiet = phase === "open" && mode === "keyboard" && !current.isQueued && !(current.bufferedMs > 0);
     if (isQuiet && now() - this.keyboard.inputMs > IDLE_END_MS) {

@@ -40,6 +40,7 @@ export class Utterance {
     this.pace = { lastMs: 0, wallMs: 0, audioMs: 0 };
     this.computeMs = null;
     this.playedSample = 0;
+    this.draftSample = 0; // playedSample of the last draft of the recording
   }
 
   /** Note a text before it is sent. */
