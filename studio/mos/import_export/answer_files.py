@@ -11,6 +11,7 @@ from studio.core.errors import BadFile, BadOption
 from studio.mos.analysis.answers import MID_ANCHOR_NAME, campaign_consensus
 from studio.mos.analysis.results import analysis, consensus_rows
 from studio.mos.campaign.config import CampaignConfig, Question
+from studio.mos.import_export.answer_paths import named_by_files
 from studio.mos.import_export.answer_presets import PRESETS
 from studio.mos.import_export.answer_rows import AnswerRow, AnswerRows, choose_preset, read_rows, widened
 from studio.mos.import_export.answer_shapes import AnswerTable, read_answer_table
@@ -20,7 +21,7 @@ from studio.mos.kinds.marked import MarkedAnswers, codes_of, marked
 from studio.mos.kinds.registry import kind_of
 from studio.mos.stats.columns import Votes, distinct_rows, votes_from_rows
 
-_SCALES = ((1, 5), (1, 7), (0, 10), (0, 100), (-100, 100))
+_SCALES = ((1, 5), (1, 7), (0, 10), (0, 100), (-3, 3), (-100, 100))
 _COMPARED = ((-3, 3), (-5, 5), (-10, 10), (-100, 100))
 
 
@@ -86,8 +87,8 @@ def read_answers(path: Path, options: FileOptions = FileOptions()) -> FileAnswer
     first = rows.distinct[0]
     kind = options.kind or _kind_of(first, reference)
     notes = [*_unknown_notes(rows), *_repeat_notes(rows)]
-    options = replace(options, scale=options.scale or known.scale, reference=reference)
-    config, scale_notes = _config(kind, rows.distinct, options)
+    options = replace(options, reference=reference)
+    config, scale_notes = _config(kind, rows.distinct, options, known.scale)
     anchor = _mid_anchor(rows.distinct) if kind == "mushra" else None
     marks = [
         CountedAnswer(
@@ -143,6 +144,8 @@ def _mapped(table: AnswerTable, options: FileOptions) -> tuple[AnswerRows, Count
         raise BadOption(f"{table.name} is no export of the studio, so it names no campaign", "leave --campaign out")
     table, mapped, notes = widened(table, options.preset, options.columns)
     preset, columns = choose_preset(table, options.preset, mapped)
+    table, columns, path_notes = named_by_files(table, columns)
+    notes += path_notes
     if options.tag and "tags" not in columns:
         raise BadFile(f"{table.name} has no column tags", "map it: --column tags=NAME")
     rows, left_out = read_rows(table, columns)
@@ -166,7 +169,10 @@ def _kind_of(first: AnswerRow, reference: str) -> str:
     return "ccr" if first.a else "mushra" if reference else "acr"
 
 
-def _config(kind: str, rows: Sequence[AnswerRow], options: FileOptions) -> tuple[CampaignConfig, list[str]]:
+def _config(
+    kind: str, rows: Sequence[AnswerRow], options: FileOptions, usual: tuple[int, int] | None
+) -> tuple[CampaignConfig, list[str]]:
+    """Settings and notes; ``usual``: the preset's scale, which others of its program's tests may not have."""
     kind_of(kind)  # raises BadOption for an unknown one
     if rows[0].outcome:
         return CampaignConfig(kind, choices=["a", "b", "tie", "both_bad"]), []
@@ -174,6 +180,8 @@ def _config(kind: str, rows: Sequence[AnswerRow], options: FileOptions) -> tuple
     if kind == "mushra" and (len(names) > 1 or not options.reference):
         raise BadOption("MUSHRA has one question and a reference", "name the reference: --reference SYSTEM")
     scores = [row.score for row in rows if row.score is not None]
+    if usual and (kind == "mushra" or usual[0] <= min(scores) <= max(scores) <= usual[1]):
+        options = replace(options, scale=options.scale or usual)
     low, high, notes = _scale(scores, options.scale, is_relative=bool(rows[0].a))
     questions = [Question(name or "score", "", low, high) for name in names]
     return CampaignConfig(kind, questions=questions, baseline=options.baseline or None), notes
@@ -181,7 +189,8 @@ def _config(kind: str, rows: Sequence[AnswerRow], options: FileOptions) -> tuple
 
 def _scale(scores: Sequence[float], scale: tuple[int, int] | None, *, is_relative: bool) -> tuple[int, int, list[str]]:
     lowest, highest = min(scores), max(scores)
-    known = (scale,) if scale else _COMPARED if is_relative else _SCALES
+    is_share = 0 <= lowest < 1 and highest <= 1
+    known = (scale,) if scale else _COMPARED if is_relative else ((0, 1),) if is_share else _SCALES
     low, high = next(((a, b) for a, b in known if a <= lowest and highest <= b), known[-1])
     if not low <= lowest <= highest <= high:
         raise BadFile(

@@ -16,14 +16,17 @@ class Preset:
 
 _RATERS = (
     "rater", "participant", "subject", "listener", "worker", "user", "judge", "voter", "annotator", "assessor",
-    "evaluator", "respondent",
+    "evaluator", "respondent", "prolific", "prolific_pid", "session_uuid", "email", "email_address", "listenerinfo",
 )  # fmt: skip
 _ITEMS = (
     "item", "script", "sentence", "utterance", "utt", "text_id", "stimulus", "sample", "clip", "page", "trial",
     "prompt_id",
 )  # fmt: skip
 _SYSTEMS = ("system", "model", "method", "condition", "algorithm", "codec")
-_SCORES = ("score", "rating", "vote", "mos", "cmos", "smos", "dmos", "value", "opinion", "answer", "response", "votes")
+_SCORES = (
+    "score", "rating", "vote", "mos", "cmos", "smos", "dmos", "value", "opinion", "answer", "response", "votes",
+           "choice", "mos_score", "rating_value", "rating_score", "score_value",
+)  # fmt: skip
 _FILES = (
     "file", "filename", "file_name", "file_url", "url", "path", "file_path", "audio", "audio_path", "audio_file",
     "audio_url", "wav", "wav_file", "wav_path", "clip_url",
@@ -32,6 +35,14 @@ _FILES = (
 
 def _with_ids(names: Sequence[str]) -> tuple[str, ...]:
     return (*names, *(f"{name}{end}" for name in names for end in ("_id", "id", "_name", "_uuid")))
+
+
+def _either(*words: str) -> tuple[str, ...]:
+    return tuple(
+        f"{a}{b}"
+        for word in words
+        for a, b in ((word, ""), ("model_", word), (word, "_model"), ("system_", word), (word, "_system"))
+    )
 
 
 # Columns of the two systems of a vote; a vote may also name the column.
@@ -54,23 +65,39 @@ _SIDES = {
     )
     for side, number in (("a", 1), ("b", 2))
 }
+# webMUSHRA asks for what its configuration names; newer versions add the session.
+_WEBMUSHRA_RATERS = ("session_uuid", "questionaire_uuid", "uuid", *_with_ids(_RATERS), "name", "participant_email")
 _PAIRED = {"rater": _with_ids(_RATERS), "item": _with_ids(_ITEMS), "tags": ("tags",)}
 PRESETS: Mapping[str, Preset] = {
     "webmushra": Preset(
-        {"rater": ("session_uuid",), "item": ("trial_id",), "system": ("rating_stimulus",), "score": ("rating_score",)},
+        {
+            "rater": _WEBMUSHRA_RATERS,
+            "item": ("trial_id",),
+            "system": ("rating_stimulus",),
+            "score": ("rating_score",),
+        },
         "mushra.csv of webMUSHRA",
         (0, 100),
         "reference",
     ),
     "paired": Preset(
         {
-            "rater": ("session_uuid",),
-            "item": ("trial_id",),
-            "a": ("choice_reference",),
-            "b": ("choice_non_reference",),
-            "outcome": ("choice_answer",),
+            "rater": _WEBMUSHRA_RATERS,
+            "item": ("trial_id", "wm_id"),
+            "a": ("choice_reference", "responses_reference"),
+            "b": ("choice_non_reference", "responses_nonreference"),
+            "outcome": ("choice_answer", "responses_answer"),
         },
         "paired_comparison.csv of webMUSHRA",
+    ),
+    "likert": Preset(
+        {
+            "rater": _WEBMUSHRA_RATERS,
+            "item": ("trial_id", "wm_id"),
+            "system": ("stimuli", "stimulus", "responses_stimulus"),
+            "score": ("stimuli_rating", "stimulus_rating", "responses_stimulusrating"),
+        },
+        "lms.csv, lss.csv and bs1116.csv of webMUSHRA",
     ),
     "pymushra": Preset(
         {
@@ -95,7 +122,13 @@ PRESETS: Mapping[str, Preset] = {
         (1, 5),
     ),
     "arena": Preset(
-        {**_PAIRED, "a": ("model_a",), "b": ("model_b",), "outcome": ("winner",)},
+        {
+            **_PAIRED,
+            "item": (*_PAIRED["item"], "question_id", "prompt"),
+            "a": ("model_a",),
+            "b": ("model_b",),
+            "outcome": ("winner",),
+        },
         "votes with model_a, model_b, winner",
     ),
     "counts": Preset(
@@ -129,14 +162,20 @@ PRESETS: Mapping[str, Preset] = {
         "a, b, outcome, and rater and item where known",
     ),
     "winners": Preset(
-        {**_PAIRED, "a": ("winner", "chosen"), "b": ("loser", "rejected")}, "the winner and the loser of each vote"
+        {
+            **_PAIRED,
+            "a": _either("winner", "chosen", "preferred"),
+            "b": _either("loser", "rejected"),
+            "ties": ("tie", "is_tie", "draw", "is_draw"),
+        },
+        "the winner and the loser of each vote",
     ),
     "comparisons": Preset(
         {
             **_PAIRED,
             "a": ("a", "system_a", "first"),
             "b": ("b", "system_b", "second"),
-            "score": _SCORES,
+            "score": (*_SCORES, "comparison", "preference"),
             "question": ("question",),
         },
         "a, b, score: the second against the first (CMOS)",
@@ -154,7 +193,7 @@ PRESETS: Mapping[str, Preset] = {
 }
 _OUTCOMES = {
     "a": (*_SIDES["a"], "a", "left", "first", "1", "a_wins", "a wins", "player1", "reference"),
-    "b": (*_SIDES["b"], "b", "right", "second", "2", "b_wins", "b wins", "player2", "non_reference",
+    "b": (*_SIDES["b"], "b", "right", "second", "2", "b_wins", "b wins", "player2", "non_reference", "nonreference",
           "non-reference"),
     "tie": ("tie", "draw", "equal", "same", "no preference", "no difference", "none", "0", "x", "=", "neutral",
             "undecided", "both", "about the same", "equally good"),

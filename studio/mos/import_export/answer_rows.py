@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import repeat
-from pathlib import PurePosixPath
 
 import numpy as np
 
@@ -90,10 +89,7 @@ def choose_preset(table: AnswerTable, name: str, mapped: Mapping[str, str]) -> t
             raise BadOption(f"{table.name} has no column {column!r:.80} for {what}", _has(table))
     closest: list[str] = []
     for preset in (name,) if name else PRESETS:
-        columns = {
-            what: next((p + c for c in names for p in _PREFIXES if p + c in table.columns), "")
-            for what, names in PRESETS[preset].columns.items()
-        }
+        columns = _columns_of(table, preset)
         columns |= {what: column_key(column) for what, column in mapped.items()}
         if preset == "votes" and columns["outcome"] and _are_signed(table, columns["outcome"]):
             columns |= {"score": columns.pop("outcome")}
@@ -111,6 +107,19 @@ def choose_preset(table: AnswerTable, name: str, mapped: Mapping[str, str]) -> t
     )
 
 
+def _columns_of(table: AnswerTable, preset: str) -> dict[str, str]:
+    """The column of each field of a preset, empty where there is none; underscores and points make no difference."""
+    column_of = {_squeezed(column): column for column in reversed(table.columns)}
+    return {
+        what: next((column_of[c] for n in names for p in _PREFIXES if (c := _squeezed(p + n)) in column_of), "")
+        for what, names in PRESETS[preset].columns.items()
+    }
+
+
+def _squeezed(column: str) -> str:
+    return column.replace("_", "").replace(".", "")
+
+
 def widened(table: AnswerTable, name: str, mapped: Mapping[str, str]) -> tuple[AnswerTable, dict[str, str], list[str]]:
     """A table with a column of scores per system or question as one with a score per line, the other mapped columns,
     and what was done; as it is where it has a line per answer, or another shape.
@@ -123,9 +132,7 @@ def widened(table: AnswerTable, name: str, mapped: Mapping[str, str]) -> tuple[A
         return table, dict(mapped), []
     if missing := [one for one in chosen if one not in table.columns]:
         raise BadOption(f"{table.name} has no column {missing[0]!r:.80} for score", _has(table))
-    known = {
-        what: next((c for c in names if c in table.columns), "") for what, names in PRESETS["scores"].columns.items()
-    } | {what: column_key(column) for what, column in others.items()}
+    known = _columns_of(table, "scores") | {what: column_key(column) for what, column in others.items()}
     if not chosen:
         try:
             choose_preset(table, name, mapped)
@@ -163,8 +170,8 @@ def read_rows(table: AnswerTable, columns: Mapping[str, str]) -> tuple[AnswerRow
     distinct: dict[AnswerRow, int] = {}
     left_out: Counter[str] = Counter()
     as_word = _outcome_words(table, columns) if "outcome" in columns else {}
-    # Lines that are alike but for the rater and the script are read once, unless these depend on the path of a file.
-    apart = [what for what in _NAMES if what in columns and "file" not in columns]
+    # Lines that are alike but for the rater and the script are read once.
+    apart = [what for what in _NAMES if what in columns]
     alike = [what for what in columns if what not in apart]
     lines = zip(*(table.cells[columns[what]] for what in alike), strict=True)
     names = (map(str.strip, table.cells[columns[what]]) if what in apart else repeat(None) for what in _NAMES)
@@ -215,11 +222,8 @@ def _read_line(cells: Cells, as_word: Mapping[str, str], distinct: dict[AnswerRo
     empty = next((what for what in ("score", "outcome") if _is_missing(what, cells)), None)
     if empty:
         return _Line([], missing=f"without {'an' if empty == 'outcome' else 'a'} {empty}")
-    if "file" in cells:
-        named = {what: cell for what, cell in cells.items() if cell and what != "file"}
-        cells = _of_file(cells["file"], cells.get("system", "")) | named
-    if not cells.keys() & {"score", "outcome", "wins_a"}:
-        cells = {**cells, "outcome": "a"}  # a line names the winner and the loser
+    if not cells.keys() & {"score", "outcome", "wins_a"}:  # a line names the winner and the loser
+        cells = {**cells, "outcome": "tie" if _is_tie(cells.get("ties", ""), where) else "a"}
     elif as_word:
         cells = {**cells, "outcome": as_word.get(cells["outcome"], cells["outcome"])}
     _check_names(cells, where)
@@ -245,7 +249,7 @@ def _outcome_words(table: AnswerTable, columns: Mapping[str, str]) -> dict[str, 
         return shares
     said = set(zip(*(table.cells[columns[what]] for what in ("outcome", "a", "b") if what in columns), strict=True))
     lines = [tuple(cell.strip() for cell in line) for line in said]
-    sides = {text: side for text, *_ in lines if (side := OUTCOME_OF.get(text.casefold(), "")) in ("a", "b")}
+    sides = {text: side for text, *_ in lines if (side := _outcome_of(text) or "") in ("a", "b")}
     named = [(text, sides[text], "a" if text == a else "b") for text, a, b in lines if text in sides and text in (a, b)]
     if all(side == by_name for _, side, by_name in named):
         return {}
@@ -324,6 +328,27 @@ def _votes(cells: Cells, where: str) -> list[AnswerRow]:
     return out
 
 
+_PREFERRED = re.compile(  # ``I prefer the second one``, ``B is much better``
+    r"(?:(?:i )?prefer(?:red|s)? )?(?:the )?(.+?)(?: one)?"
+    r"(?: (?:is|sounds|was))?(?: (?:much|slightly|clearly))?(?: better| preferred)?"
+)
+
+
+def _outcome_of(text: str) -> str | None:
+    """The outcome of a word or a short sentence: ``Sample A``, ``B is better``."""
+    words = re.sub(r"\s+", " ", text.casefold().rstrip(".! "))
+    side = match[1] if (match := _PREFERRED.fullmatch(words)) else words
+    return OUTCOME_OF.get(words) or OUTCOME_OF.get(side.replace(" ", "_")) or OUTCOME_OF.get(side)
+
+
+def _is_tie(text: str, where: str) -> bool:
+    if (word := text.casefold()) in ("1", "true", "yes", "y", "tie", "draw"):
+        return True
+    if word not in ("", "0", "false", "no", "n"):
+        raise BadFile(f"{where} has the tie {text!r:.40}", "write 1 for a tie, else 0")
+    return False
+
+
 def read_outcome(text: str, a: str, b: str, where: str) -> str:
     """a, b, tie or both_bad from what a file says: one of the usual words, or the name of the preferred system.
 
@@ -331,18 +356,8 @@ def read_outcome(text: str, a: str, b: str, where: str) -> str:
     """
     if text in (a, b):  # before the words: a system may be called b
         return "a" if text == a else "b"
-    if (outcome := OUTCOME_OF.get(text.casefold())) is None:
+    if (outcome := _outcome_of(text)) is None:
         raise BadFile(
             f"{where} has the outcome {text!r:.80}", "write a, b, tie or both_bad, or the name of the preferred system"
         )
     return outcome
-
-
-def _of_file(address: str, system: str) -> dict[str, str]:
-    """System and item from the last two parts of a file's path or address; the item without the system's name."""
-    path = PurePosixPath(address.replace("\\", "/").split("?")[0])
-    system, item = system or path.parent.name, path.stem
-    named = re.escape(system)
-    if system and (match := re.fullmatch(rf"{named}[-_. ]+(.+)|(.+)[-_. ]+{named}", item)):
-        item = match[1] or match[2]
-    return {"system": system, "item": item}

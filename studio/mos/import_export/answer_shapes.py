@@ -1,15 +1,15 @@
 """Files of answers as tables with a line per answer, whatever their shape: CSV, JSON, a column per clip or system."""
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from studio.core.csv_files import column_key, parse_number, read_table
 from studio.core.errors import BadFile
 from studio.core.files import read_bounded
+from studio.mos.import_export.answer_json import read_json_rows
 from studio.mos.import_export.answer_presets import UNKNOWN
 
 MAX_ANSWERS_BYTES = 1 << 28
@@ -66,8 +66,7 @@ def _table_of(
 
 
 def read_answer_table(path: Path) -> AnswerTable:
-    """Read a CSV or JSON file. JSON: a list of objects or one per line, an export of the studio, or a
-    database of pymushra.
+    """Read a CSV or JSON file, the latter in any shape of ``answer_json``.
 
     Raises BadFile: the file is missing, too large, neither of both, or has no rows.
     """
@@ -84,6 +83,9 @@ def read_answer_table(path: Path) -> AnswerTable:
     asked = [match for column in table.columns if (match := _ASKED.fullmatch(column))]
     if any(match[2] == "_url" or f"input.{match[1]}" in table.columns for match in asked):
         table = _melted(table)
+    if {*_BS1116} <= set(table.columns):
+        columns = (*table.columns, "stimuli", "stimuli_rating")
+        table = _table_of(table.name, columns, _of_bs1116(table), is_csv=table.is_csv)
     if not table.numbers:
         raise BadFile(f"{path.name} has no answers", "write one line per answer under a header")
     return table
@@ -104,21 +106,7 @@ def _is_export(data: bytes) -> bool:
 
 
 def _json_table(data: bytes, name: str) -> AnswerTable:
-    try:
-        document: Any = json.loads(data)
-    except (ValueError, RecursionError) as error:
-        try:  # an object per line
-            document = [json.loads(line) for line in data.splitlines() if line.strip()]
-        except (ValueError, RecursionError):
-            raise BadFile(f"{name} cannot be read as JSON: {error}", "give a list of objects, or CSV") from error
-    whole: dict[str, Any] = {}
-    if isinstance(document, dict):
-        whole = cast("dict[str, Any]", document)
-        rows = whole.pop("rows", None)
-        document = _of_tinydb(whole) if rows is None else rows
-    if not isinstance(document, list) or not all(isinstance(row, dict) for row in cast("list[Any]", document)):
-        raise BadFile(f"{name} is no list of answers", "give a list of objects with the same keys, or CSV")
-    found = cast("list[dict[str, Any]]", document)
+    found, whole = read_json_rows(data, name)
     titles = {column_key(str(key)): str(key) for row in found for key in row}
     rows = ({column_key(str(k)): _cell(v) for k, v in row.items()} for row in found)
     return _table_of(name, tuple(titles), enumerate(rows, start=1), whole=whole, titles=titles)
@@ -126,24 +114,6 @@ def _json_table(data: bytes, name: str) -> AnswerTable:
 
 def _cell(value: Any) -> str:
     return "" if value is None else value if isinstance(value, str) else str(value)
-
-
-def _of_tinydb(document: Mapping[str, Any]) -> list[dict[str, Any]] | None:
-    """The responses in a database of pymushra (TinyDB), with the column names of its tables; None if it is none."""
-    tables = [cast("dict[str, Any]", table) for table in document.values() if isinstance(table, dict)]
-    trials = [cast("dict[str, Any]", t) for table in tables for t in table.values() if isinstance(t, dict)]
-    if not trials or not all(isinstance(t.get("responses"), list) for t in trials):
-        return None
-    return [
-        {
-            **{f"responses_{key}": value for key, value in cast("dict[str, Any]", response).items()},
-            "questionaire_uuid": dict(t.get("questionaire") or {}).get("uuid"),
-            "wm_id": t.get("id"),
-        }
-        for t in trials
-        for response in t["responses"]
-        if isinstance(response, dict)
-    ]
 
 
 _ASKED = re.compile(r"answer\.(q\d+)(_\w+)?")
@@ -165,6 +135,16 @@ def _clips(table: AnswerTable) -> Iterator[tuple[int, dict[str, str]]]:
                 yield number, {**line, **about}
 
 
+_BS1116 = tuple(f"rating_{side}{what}" for side in ("reference", "non_reference") for what in ("", "_score"))
+
+
+def _of_bs1116(table: AnswerTable) -> Iterator[tuple[int, dict[str, str]]]:
+    """bs1116.csv of webMUSHRA, a line per pair of the hidden reference and another, as a line per score."""
+    for number, (_, line) in zip(table.numbers, table.lines(), strict=True):
+        for side in _BS1116[::2]:
+            yield number, {**line, "stimuli": line[side], "stimuli_rating": line[f"{side}_score"]}
+
+
 @dataclass(frozen=True)
 class _Wide:
     """What a column of scores stands for; empty where the line or nothing tells."""
@@ -173,20 +153,22 @@ class _Wide:
     system: str = ""
     item: str = ""
     question: str = ""
+    rater: str = ""
 
 
 def scores_of_columns(
     table: AnswerTable, known: Mapping[str, str], chosen: Sequence[str] = ()
 ) -> tuple[AnswerTable, str] | None:
-    """A table with a column per system, per question, or per system and script, as one with a score per line.
+    """A table with a column per system, question, rater or script, or per system and script, as one with a score per
+    line.
 
     Args:
         known: columns of the fields that are known.
         chosen: the columns of scores; by default all that hold nothing but scores.
 
     Returns:
-        The table with the columns ``score`` and ``system`` or ``question``, and what was done, in words; None where
-        there are no such columns.
+        The table with the columns ``score`` and ``system``, ``question``, ``rater`` or ``item``, and what was done, in
+        words; None where there are no such columns.
     """
     taken = {column for column in known.values() if column}
     columns = list(chosen) or [
@@ -197,21 +179,27 @@ def scores_of_columns(
         return None
     titles = [table.titles.get(column, column) for column in columns]
     named = ", ".join(titles[:10]) + (" and others" if len(titles) > 10 else "")
+    names = _inside_brackets(titles)
     if has_system:
-        wide, what = [_Wide(c, question=t) for c, t in zip(columns, titles, strict=True)], "questions"
-    elif not known.get("item") and (pairs := _of_pairs(titles)):
+        what = _field_of(titles, known)
+        wide = [_Wide(c, **{what: t}) for c, t in zip(columns, titles, strict=True)]
+        what = "scripts" if what == "item" else f"{what}s"
+    elif not known.get("item") and (pairs := names_of_pairs(names)):
         wide = [_Wide(c, *pair) for c, pair in zip(columns, pairs, strict=True)]
         what = f"systems ({', '.join(dict.fromkeys(one.system for one in wide))}) and scripts"
     else:
-        wide, what = [_Wide(c, system=t) for c, t in zip(columns, titles, strict=True)], "systems"
-    fields = [name for name in ("system", "item", "question") if getattr(wide[0], name)]
+        wide, what = [_Wide(c, system=t) for c, t in zip(columns, names, strict=True)], "systems"
+    fields = [name for name in ("system", "item", "question", "rater") if getattr(wide[0], name)]
     cells: dict[str, list[str]] = {
         c: [cell for cell in column for _ in wide] for c, column in table.cells.items() if c not in columns
     }
     cells |= {name: [getattr(one, name) for one in wide] * len(table.numbers) for name in fields}
     scores = zip(*(table.cells[one.column] for one in wide), strict=True)
     cells["score"] = [cell for row in scores for cell in row]
-    note = f"the columns {named} are read as {what}; --column score=NAME,NAME chooses others"
+    read = (
+        f"the columns {named} are read as {what}" if len(columns) > 1 else f"the column {named} is read as a question"
+    )
+    note = f"{read}; --column score=NAME,NAME chooses others"
     return replace(table, cells=cells, numbers=[number for number in table.numbers for _ in wide]), note
 
 
@@ -222,7 +210,29 @@ _ABOUT = re.compile(
 )
 
 
+_RATERS = re.compile(
+    r"(?:r|p|l|rater|participant|subject|subj|listener|worker|user|judge|annotator|evaluator|assessor|vote)[-_ ]?\d+",
+    re.I,
+)
+_SCRIPTS = re.compile(
+    r"(?:s|u|item|utt|utterance|sentence|sent|clip|sample|page|text|script|stimulus|stim)[-_ ]?\d+", re.I
+)
 _NUMBERED = re.compile(r"(?:[a-z]|item|utt|utterance|sentence|sent|clip|sample|trial|page|text|script)?[-_ ]?\d+", re.I)
+
+
+def _field_of(titles: Sequence[str], known: Mapping[str, str]) -> str:
+    """What the columns of scores of a table with systems are, by their names: rater, item or question."""
+    for field_name, pattern in (("rater", _RATERS), ("item", _SCRIPTS)):
+        if not known.get(field_name) and len(titles) > 1 and all(map(pattern.fullmatch, titles)):
+            return field_name
+    return "question"
+
+
+def _inside_brackets(titles: Sequence[str]) -> list[str]:
+    """What is in brackets where only that differs, as in grids of Google Forms: ``How natural? [heron s1]``."""
+    matches = [re.fullmatch(r"(.*?)\s*\[(.+)\]", title) for title in titles]
+    found = [match for match in matches if match]
+    return [match[2] for match in found] if len(found) == len(titles) and len({m[1] for m in found}) == 1 else [*titles]
 
 
 def _holds_scores(table: AnswerTable, column: str) -> bool:
@@ -234,21 +244,22 @@ def _holds_scores(table: AnswerTable, column: str) -> bool:
         return False
 
 
-def _of_pairs(titles: Sequence[str]) -> list[tuple[str, str]] | None:
-    """System and item of titles such as ``heron_s1`` and ``teal_s1``, where all pairs are there.
+def names_of_pairs(titles: Sequence[str], *, is_crossed: bool = True) -> list[tuple[str, str]] | None:
+    """System and item of titles such as ``heron_s1`` and ``teal_s1``; None where they are not of that form.
 
-    Scripts are numbered (s1, 02, item3); where both parts or none are, the fewer are the systems, else the first.
+    Scripts are numbered (s1, 02, item3); where both parts or none are, all pairs must be there, and the fewer are the
+    systems, else the first. ``is_crossed``: all pairs must be there in any case.
     """
     for separator in "_/-.:| ":
         for split in (str.split, str.rsplit):
             pairs = [tuple(split(title, separator, 1)) for title in titles]
-            if any(len(pair) != 2 or not all(pair) for pair in pairs):
+            if any(len(pair) != 2 or not all(pair) for pair in pairs) or len(set(pairs)) < len(titles):
                 continue
             first, second = {pair[0] for pair in pairs}, {pair[1] for pair in pairs}
-            is_cross = len(set(pairs)) == len(titles) == len(first) * len(second)
-            if min(len(first), len(second)) < 2 or not is_cross:
-                continue
             numbered = [all(_NUMBERED.fullmatch(name) for name in names) for names in (first, second)]
+            is_clear = numbered[0] != numbered[1] and not is_crossed and len(titles) > max(len(first), len(second))
+            if min(len(first), len(second)) < 2 or not (is_clear or len(titles) == len(first) * len(second)):
+                continue
             is_system = numbered[1] if numbered[0] != numbered[1] else len(first) <= len(second)
             return [(a, b) if is_system else (b, a) for a, b in pairs]
     return None

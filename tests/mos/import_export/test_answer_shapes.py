@@ -1,0 +1,176 @@
+"""Files of answers in the shapes of forms, tools and data frames hold the same answers as a plain table."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from studio.core.errors import BadFile
+from studio.mos.import_export.answer_files import FileAnswers, file_results, read_answers
+
+SCORES = [("r1", "s1", "heron", 4), ("r2", "s1", "teal", 2)]
+RECORDS = [dict(zip(("rater", "item", "system", "score"), one, strict=True)) for one in SCORES]
+COLUMNS = {key: [one[key] for one in RECORDS] for key in RECORDS[0]}
+
+
+def read(folder: Path, text: str, end: str = "csv") -> FileAnswers:
+    path = folder / f"v.{end}"
+    path.write_text(text, encoding="utf-8")
+    return read_answers(path)
+
+
+def scores(found: FileAnswers) -> list[tuple[str, str, str, float]]:
+    return [(a.rater, a.item, a.systems[slot], score) for a in found.answers for (_, slot), score in a.scores.items()]
+
+
+def votes(found: FileAnswers) -> list[tuple[str, str, str, str, str]]:
+    return [(a.rater, a.item, *a.systems, a.outcomes["preference"]) for a in found.answers]  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "session_test_id,email,age,trial_id,rating_stimulus,rating_score\nt,r1,20,s1,heron,4\nt,r2,30,s1,teal,2\n",
+        "session_test_id,name,trial_id,rating_stimulus,rating_score\nt,r1,s1,heron,4\nt,r2,s1,teal,2\n",
+        "session_test_id,email,session_uuid,trial_id,stimuli_rating,stimuli\nt,x,r1,s1, 4 ,heron\nt,y,r2,s1, 2 ,teal\n",
+        "session_test_id,email,trial_id,stimuli_rating,stimuli,rating_time\nt,r1,s1, 4 ,heron,9\nt,r2,s1, 2 ,teal,9\n",
+        "PROLIFIC_PID,STUDY_ID,item,system,rating\nr1,st,s1,heron,4\nr2,st,s1,teal,2\n",
+        "prolific_id,utt_id,model_name,mos_score\nr1,s1,heron,4\nr2,s1,teal,2\n",
+        "participantId,itemId,systemName,ratingValue\nr1,s1,heron,4\nr2,s1,teal,2\n",
+        "utteranceId,systemId,listenerId,choice\ns1,heron,r1,4\ns1,teal,r2,2\n",
+        "Timestamp,Email Address,system,item,score\n5 May,r1,heron,s1,4\n5 May,r2,teal,s1,2\n",
+        "item,system,r1,r2\ns1,heron,4,\ns1,teal,NA,2\n",
+        "file,r1,r2\nx/heron/s1.wav,4,\nx/teal/s1.wav,,2\n",
+        "rater,system,s1,s2\nr1,heron,4,3\nr2,teal,2,1\n",
+        "Participant,How natural? [heron_s1],How natural? [heron_s2],How natural? [teal_s1],How natural? [teal_s2]\n"
+        "r1,4,3,,\nr2,,,2,1\n",
+    ],
+)
+def test_scores_in_other_columns(tmp_path: Path, text: str) -> None:
+    assert [one for one in scores(read(tmp_path, text)) if one[1] == "s1"] == SCORES
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"version": 1, "answers": RECORDS},
+        COLUMNS,
+        {key: dict(enumerate(column)) for key, column in COLUMNS.items()},
+        {"columns": list(COLUMNS), "index": [0, 1], "data": SCORES},
+        [{"rater": one["rater"], "answers": [{k: v for k, v in one.items() if k != "rater"}]} for one in RECORDS],
+        [
+            {
+                "data": {"audio": f"/d/{system}/{item}.wav", "text": "Hello."},
+                "annotations": [
+                    {"was_cancelled": True, "completed_by": 3, "result": [{"type": "rating", "value": {"rating": 1}}]},
+                    {"completed_by": {"id": 1, "email": rater}, "result": [{"type": "rating", "value": {"rating": n}}]},
+                ],
+            }
+            for rater, item, system, n in SCORES
+        ],
+        {
+            "_default": {
+                str(n): {
+                    "id": item,
+                    "questionaire": {"uuid": rater},
+                    "responses": [{"stimulus": system, "stimulusRating": str(score)}],
+                }
+                for n, (rater, item, system, score) in enumerate(SCORES)
+            }
+        },
+    ],
+)
+def test_scores_in_other_json(tmp_path: Path, document: Any) -> None:
+    assert scores(read(tmp_path, json.dumps(document), "json")) == SCORES
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        [{"data": {}, "annotations": [3]}],
+        [{"data": {"a": "x.wav"}, "annotations": [{"result": {"a": 1}}]}],
+        [{"data": {"a": "x.wav"}, "annotations": [{"result": [{"value": [1]}, {"value": {"choices": "ab"}}]}]}],
+        {"a": {"1": {"responses": [1, {}], "questionaire": [1]}}},
+        {"rows": None},
+        {"columns": [1], "data": [[1, 2]]},
+        {"raters": RECORDS, "answers": RECORDS},
+    ],
+)
+def test_json_of_another_kind_is_refused(tmp_path: Path, document: Any) -> None:
+    with pytest.raises(BadFile, match=r"no list of answers|has no answers|no column"):
+        read(tmp_path, json.dumps(document), "json")
+
+
+LABEL_STUDIO = [
+    {
+        "data": {"audio1": "/d/heron/s1.wav", "audio2": "/d/teal/s1.wav"},
+        "annotations": [{"completed_by": rater, "result": [{"type": "pairwise", "value": {"selected": side}}]}],
+    }
+    for rater, side in (("r1", "left"), ("r2", "right"))
+]
+
+
+@pytest.mark.parametrize(
+    ("text", "end"),
+    [
+        ("rater,audio_a,audio_b,choice\nr1,x/heron/s1.wav,x/teal/s1.wav,A\nr2,x/heron/s1.wav,x/teal/s1.wav,B\n", "csv"),
+        (
+            "rater,a,b,winner\nr1,heron/s1.wav,teal/s1.wav,heron/s1.wav\nr2,heron/s1.wav,teal/s1.wav,teal/s1.wav\n",
+            "csv",
+        ),
+        ("rater,item,a,b,answer\nr1,s1,heron/7.wav,teal/8.wav,A is better\nr2,s1,heron/9.wav,teal/8.wav,B\n", "csv"),
+        ("rater,item,a,b,answer\nr1,s1,heron,teal,Sample A\nr2,s1,heron,teal,B is much better.\n", "csv"),
+        (
+            "email,trial_id,choice_reference,choice_non_reference,choice_answer\nr1,s1,heron,teal,reference\n"
+            "r2,s1,heron,teal,nonReference\n",
+            "csv",
+        ),
+        ("rater,item,a,b,answer\nr1,s1,heron,teal,I prefer the first one\nr2,s1,heron,teal,Second\n", "csv"),
+        (json.dumps(LABEL_STUDIO), "json"),
+    ],
+)  # fmt: skip
+def test_votes_in_other_shapes(tmp_path: Path, text: str, end: str) -> None:
+    assert votes(read(tmp_path, text, end)) == [("r1", "s1", "heron", "teal", "a"), ("r2", "s1", "heron", "teal", "b")]
+
+
+def test_a_tie_beside_winner_and_loser_counts_as_one(tmp_path: Path) -> None:
+    found = read(tmp_path, "winner,loser,tie\nheron,teal,no\nteal,heron,1\n")
+    assert [one.outcomes["preference"] for one in found.answers] == ["a", "tie"]
+    with pytest.raises(BadFile, match=r"line 2 of v\.csv has the tie 'maybe'"):
+        read(tmp_path, "winner,loser,tie\nheron,teal,maybe\n")
+
+
+def test_sounds_of_one_folder_are_named_by_their_parts(tmp_path: Path) -> None:
+    names = ["heron_s1", "heron_s2", "heron_s3", "teal_s1", "teal_s3"]
+    rows = "".join(f"r1,https://x/data/{name}.wav?k=1,4\n" for name in names)
+    found = read(tmp_path, "workerid,file,vote\n" + rows)
+    assert [f"{system}_{item}" for _, item, system, _ in scores(found)] == names
+    assert found.notes[0].startswith("all sounds are in one folder; their names are read as systems (heron, teal)")
+    found = read(tmp_path, "rater,file,score\nr1,out/aa.wav,4\nr1,out/bb.wav,3\n")
+    assert found.systems == ["out"] and found.notes[0].startswith("all sounds are in the folder 'out', which is taken")
+
+
+def test_bs1116_has_a_score_of_either_sound(tmp_path: Path) -> None:
+    head = "email,trial_id,rating_reference,rating_non_reference,rating_reference_score,rating_non_reference_score\n"
+    found = read(tmp_path, head + "r1,s1,reference,heron,5,4.2\n")
+    assert scores(found) == [("r1", "s1", "reference", 5), ("r1", "s1", "heron", 4.2)]
+
+
+@pytest.mark.parametrize(
+    ("given", "scale"),
+    [("0.8 0.25", (0, 1)), ("1 1", (1, 5)), ("0 1", (0, 1)), ("0 9.5", (0, 10)), ("-1 2", (-3, 3)), ("80 2", (0, 100))],
+)
+def test_scale_is_guessed_from_scores(tmp_path: Path, given: str, scale: tuple[int, int]) -> None:
+    rows = "".join(f"r{n},s1,heron,{one}\n" for n, one in enumerate(given.split()))
+    [question] = read(tmp_path, "rater,item,system,score\n" + rows).config.questions
+    assert (question.low, question.high) == scale
+
+
+def test_scores_between_0_and_1_are_analysed(tmp_path: Path) -> None:
+    rows = "".join(
+        f"r{r},s{i},{s},{(r + i + k) % 3 / 4}\n" for r in range(6) for i in range(5) for k, s in enumerate("xy")
+    )
+    found = file_results(read(tmp_path, "rater,item,system,score\n" + rows))
+    cell = found["tables"]["questions"]["score"]["systems"]["two_way"]["x"]
+    assert 0 <= cell["low"] < cell["mean"] < cell["high"] <= 1
