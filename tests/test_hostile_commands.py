@@ -52,6 +52,7 @@ def error_of(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
         ("campaign", "new", "a", "--template", "speakstream-mos", "--texts", "WHAT", "--systems", "clara"),
         ("campaign", "elo", "WHAT"),
         ("campaign", "merge", "WHAT"),
+        ("restore", "WHAT"),
     ],
     ids=lambda command: " ".join(command[:2]) + command[-2],
 )

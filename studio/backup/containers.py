@@ -7,7 +7,7 @@ import re
 import shutil
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -15,6 +15,7 @@ from typing import Any, BinaryIO, Protocol
 
 from studio.core import durable
 from studio.core.errors import BadFile, BadOption
+from studio.core.files import open_unbuffered
 
 FORMAT, SCHEMA = "studio-backup", 1
 MANIFEST = "backup.json"
@@ -190,13 +191,13 @@ def open_container(source: Path) -> Iterator[Container]:
     if source.is_dir():
         yield _Folder(source)
         return
-    try:
-        archive = zipfile.ZipFile(source)
-    except FileNotFoundError as error:
-        raise BadFile(f"there is no backup {source}", "give the folder or the .zip of `studio backup`") from error
-    except (OSError, zipfile.BadZipFile, NotImplementedError) as error:
-        raise BadFile(f"the backup {source} cannot be read: {error}", "take another backup") from error
-    with archive:
+    with ExitStack() as held:
+        try:
+            archive = held.enter_context(zipfile.ZipFile(held.enter_context(open_unbuffered(source))))
+        except FileNotFoundError as error:
+            raise BadFile(f"there is no backup {source}", "give the folder or the .zip of `studio backup`") from error
+        except (OSError, zipfile.BadZipFile, NotImplementedError) as error:
+            raise BadFile(f"the backup {source} cannot be read: {error}", "take another backup") from error
         yield _Zip(archive)
 
 
