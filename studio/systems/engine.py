@@ -56,7 +56,7 @@ def system_card(name: str, system: Any, adapter: Adapter) -> Card:
         parameters={},
         sha256={},
         number_format="unknown",
-        notes=f"Cannot: {'; '.join(adapter.cannot)}; the seed and the temperature have no effect.",
+        notes=f"Limits: {'; '.join(adapter.cannot)}; the seed and the temperature have no effect.",
     )
 
 

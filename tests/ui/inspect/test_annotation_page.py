@@ -237,7 +237,7 @@ def test_unsaved_trace_is_added_first(site: Site, library: Library, enter: Calla
     page = enter("library")
     page.locator(".library[data-stage=open]").wait_for()
     page.goto(f"{site.url}inspect?trace={'q' * 22}")
-    page.locator(".annotation").get_by_role("link", name="Add to library").click()
+    page.locator(".annotation").get_by_role("link", name="Save to library").click()
     page.locator(".entry form").wait_for()
     assert library.find(Query())[1] == 1
     page.goto(f"{site.url}inspect?kept={library.find(Query())[0][0].name}")
@@ -285,6 +285,10 @@ def test_assignment_from_the_library_to_the_last_mark(
     assert view.ask("Object.keys(viewer.view.facts.about)") == ["source"], "assignments are blind"
     assert theirs.locator(".inspect .tables").is_hidden() and "eos" not in theirs.locator(".inspect").inner_text()
     assert "next seam" not in theirs.locator(".inspect").inner_text(), "no key for what is not shown"
+    assert not view.ask("'heard' in viewer.scene.boxes"), "no empty lane of words"
+    theirs.locator(".assigned-list button").click()
+    view.until("document.activeElement === viewer.scene.canvas")  # which takes the keys, such as Space
+    view.until("viewer.annotator && viewer.scene.boxes.pitch")
     view.drag(layer_id(view), 600, 1800)
     view.saved()
     theirs.get_by_label("This utterance is done").check()

@@ -20,7 +20,7 @@ class Assigned {
     this.viewer = null;
     this.box = this.find(".done input");
     this.box.addEventListener("change", () => this.viewer?.annotator?.document.finish(this.box.checked));
-    this.find(".next").addEventListener("click", () => this.open(this.after()));
+    this.find(".next").addEventListener("click", () => this.choose(this.after()));
   }
 
   find(selector) {
@@ -85,7 +85,7 @@ class Assigned {
               disabled: one.is_gone,
               "aria-current": isHere ? "true" : null,
               class: one.is_done ? "is-done" : "",
-              on: { click: () => this.open(k) },
+              on: { click: () => this.choose(k) },
             },
             h("span", { text }),
             h("small", { text: about }),
@@ -95,6 +95,12 @@ class Assigned {
     );
     if (hadFocus) list.querySelector("[aria-current]")?.focus();
     this.find(".next").disabled = utterances.length < 2;
+  }
+
+  /** Open an utterance that a button named; the picture then takes its keys, which the button would take as presses. */
+  async choose(number) {
+    await this.open(number);
+    if (this.number === number) this.viewer?.scene.canvas.focus({ preventScroll: true });
   }
 
   async open(number) {

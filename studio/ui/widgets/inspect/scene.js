@@ -35,6 +35,9 @@ const NAMES = {
 };
 const NARROW_PX = 560; // below this width, names stand above their lanes
 const NAME_PX = 18;
+const NAME_FONT = `600 11px ${FONT}`;
+const NAME_MARGIN_PX = 6;
+const MOST_NAME_PX = 120; // of the width that is left free for names; longer ones cover the lane's start
 
 export class Scene extends TimelineCanvas {
   /** `lanes`: names of the lanes to draw, where they exist. */
@@ -81,6 +84,7 @@ export class Scene extends TimelineCanvas {
     const isThere = {
       typed: isClocked,
       made: isClocked,
+      heard: this.line.words.some((word) => word.heard_ms !== null), // a blind annotator gets no times
       eos: this.pEos.some((p) => p > 0),
       pitch: Boolean(this.prosody),
       attention: Boolean(this.attention),
@@ -154,6 +158,7 @@ export class Scene extends TimelineCanvas {
       this.isNarrow = width < NARROW_PX;
       this.boxes = this.layout();
     }
+    this.axis.beforePx = this.isNarrow ? 2 * NAME_MARGIN_PX : this.nameWidth();
     this.fitTo(width, this.height);
   }
 
@@ -163,11 +168,11 @@ export class Scene extends TimelineCanvas {
     drawRuler(this, boxes.ruler);
     this.shade(boxes.ruler.height, this.height);
     if (boxes.typed) {
-      drawJoins(this, boxes.typed, boxes.made, boxes.heard);
+      if (boxes.heard) drawJoins(this, boxes.typed, boxes.made, boxes.heard);
       drawTyped(this, boxes.typed);
       drawSegments(this, boxes.made);
     }
-    drawSpeech(this, boxes.heard);
+    if (boxes.heard) drawSpeech(this, boxes.heard);
     drawWave(this, boxes.wave);
     if (boxes.pitch) drawPitch(this, boxes.pitch);
     this.isWhole = !boxes.picture || drawPicture(this, boxes.picture);
@@ -182,28 +187,41 @@ export class Scene extends TimelineCanvas {
     this.onDrawn?.();
   }
 
+  /** The visible lanes with a name: [lane, name]. */
+  named() {
+    const picture = this.pictureName === "frames" ? "acoustic frames" : "spectrogram";
+    const names = { ...NAMES, picture, eos: this.pName, pitch: this.prosody?.hasPitch ? "pitch, level" : "level" };
+    return Object.entries(this.boxes)
+      .map(([name, { lane }]) => [name, lane?.title ?? names[name]])
+      .filter(([, text]) => text);
+  }
+
+  /** Width of the names at the left edge, with their margins. */
+  nameWidth() {
+    this.paint.font = NAME_FONT;
+    const widths = this.named().map(([, text]) => this.paint.measureText(text).width);
+    return 2 * NAME_MARGIN_PX + Math.min(MOST_NAME_PX, Math.max(...widths));
+  }
+
   /** Draw lane names at the left edge. */
   names() {
     const { paint, colours } = this;
-    paint.font = `600 11px ${FONT}`;
+    paint.font = NAME_FONT;
     paint.textAlign = "left";
     paint.textBaseline = "middle";
-    const picture = this.pictureName === "frames" ? "acoustic frames" : "spectrogram";
-    const names = { ...NAMES, picture, eos: this.pName, pitch: this.prosody?.hasPitch ? "pitch, level" : "level" };
-    for (const [name, { y, height, lane }] of Object.entries(this.boxes)) {
-      if (lane) names[name] = lane.title;
-      if (!names[name]) continue;
+    for (const [name, text] of this.named()) {
+      const { y, height } = this.boxes[name];
       const inside =
         { picture: y + 10, wave: y + 10, pitch: y + 10, typed: y + height - 8, attention: y + height - 10 }[name] ??
         y + height / 2;
       const top = this.isNarrow ? y - NAME_PX / 2 : inside;
-      const width = paint.measureText(names[name]).width;
+      const { width } = paint.measureText(text);
       paint.fillStyle = colours.panel;
       paint.globalAlpha = 0.82;
-      paint.fillRect(0, top - 9, width + 12, 18);
+      paint.fillRect(0, top - 9, width + 2 * NAME_MARGIN_PX, 18);
       paint.globalAlpha = 1;
       paint.fillStyle = colours.muted;
-      paint.fillText(names[name], 6, top);
+      paint.fillText(text, NAME_MARGIN_PX, top);
     }
   }
 

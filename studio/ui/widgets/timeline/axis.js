@@ -13,6 +13,7 @@ export class Axis {
   constructor(firstMs, lastMs, width) {
     this.firstMs = firstMs;
     this.lastMs = lastMs;
+    this.beforePx = BEFORE_PX; // space for lane names
     this.resize(width);
     this.fit();
   }
@@ -20,8 +21,8 @@ export class Axis {
   /** Add margins before and after the content: space for lane names, and a visible end. */
   resize(width) {
     this.width = width;
-    const perPx = (this.lastMs - this.firstMs + 1) / Math.max(40, width - BEFORE_PX - AFTER_PX);
-    this.startMs = this.firstMs - BEFORE_PX * perPx;
+    const perPx = (this.lastMs - this.firstMs + 1) / Math.max(40, width - this.beforePx - AFTER_PX);
+    this.startMs = this.firstMs - this.beforePx * perPx;
     this.endMs = this.lastMs + AFTER_PX * perPx;
   }
 

@@ -47,15 +47,15 @@ export class Panel {
     this.pages = h("div", { class: "actions pages" });
     this.others = h("fieldset", { class: "others", hidden: true }, h("legend", { text: "Show other annotators" }));
     const head = ["start (s)", "end (s)", "label", "note"].map((text) => h("th", { scope: "col", text }));
-    const table = h("table", {}, this.caption, h("thead", {}, h("tr", {}, ...head)), this.rows);
+    this.head = h("thead", {}, h("tr", {}, ...head));
+    const table = h("table", {}, this.caption, this.head, this.rows);
     const tools = h(
       "div",
       { class: "actions" },
       button("Mark", () => annotator.markHere()),
       this.undo,
       this.redo,
-      h("label", { class: "snap", for: "annotation-snap", text: "Snap to" }),
-      this.snap,
+      h("label", { class: "snap" }, h("span", { text: "Snap to" }), this.snap),
     );
     const keys = h("p", { class: "keys" }, ...KEYS.flatMap(([key, what]) => [h("kbd", { text: key }), ` ${what} `]));
     const list = h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Marks" }, table);
@@ -201,6 +201,7 @@ export class Panel {
     this.caption.textContent = layer
       ? `${layer.name}: ${marks.length ? `${marks.length} ${marks.length === 1 ? "mark" : "marks"}` : "no marks yet; drag on its lane, or press M"}`
       : "No layers yet";
+    this.head.hidden = !visible.length;
     this.rows.replaceChildren(...visible.map((mark) => this.row(mark)));
     const turn = (by) => () => {
       this.page += by;

@@ -77,7 +77,7 @@ export function offerAnnotation(viewer, root, name, keepHref) {
   const head = () => h("div", { class: "annotation-head" }, h("h2", { text: "Annotation" }));
   if (!name) {
     const how = keepHref
-      ? h("a", { class: "button", href: keepHref, text: "Add to library" })
+      ? h("a", { class: "button", href: keepHref, text: "Save to library" })
       : h("a", { class: "button", href: "./library", text: "Open the Library" });
     const text = keepHref
       ? "Add this utterance to the library to annotate it."
