@@ -110,7 +110,8 @@ def read_answers(path: Path, options: FileOptions = FileOptions()) -> FileAnswer
         for names in (rows.raters, rows.items)
     )
     answers = MarkedAnswers(raters, items, marks, rater, item, rows.row)
-    roles = {name: role for name, role in ((reference, "reference"), (anchor, "anchor")) if name}
+    roles = dict.fromkeys(_anchors(rows.distinct), "anchor") if kind == "mushra" else {}
+    roles |= {reference: "reference"} if reference else {}
     return FileAnswers(
         path.name, config, answers, options.seed or 0, roles, left_out, [*shape_notes, *notes, *scale_notes]
     )
@@ -220,6 +221,11 @@ def _repeat_notes(rows: AnswerRows) -> list[str]:
         f"{repeats:,} answers are further ones of a rater to the same script and "
         f"{'pair' if rows.distinct[0].a else 'system'}, and count too: take copies out of the file"
     ]
+
+
+def _anchors(rows: Sequence[AnswerRow]) -> set[str]:
+    """Systems that are anchors by their names, as folders of sounds are read."""
+    return {r.system for r in rows if r.system.casefold().startswith("anchor") or MID_ANCHOR_NAME.search(r.system)}
 
 
 def _mid_anchor(rows: Sequence[AnswerRow]) -> str | None:

@@ -113,7 +113,7 @@ def _json_table(data: bytes, name: str) -> AnswerTable:
 
 
 def _cell(value: Any) -> str:
-    return "" if value is None else value if isinstance(value, str) else str(value)
+    return "" if value is None or value != value else value if isinstance(value, str) else str(value)
 
 
 _ASKED = re.compile(r"answer\.(q\d+)(_\w+)?")

@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
 from typing import Any
 
 from studio.core.csv_files import parse_number
@@ -58,10 +57,13 @@ def exported_answers(table: AnswerTable, campaign: str, tag: str, *, everyone: b
     config = from_json(about["config"]) if "config" in about else _config(kind, lines)
     if not about and "kind" not in table.columns:
         notes.append("an export of an older studio: the kind of test and the seed are guessed; export it again")
-    seed = int(about.get("seed") or first.get("seed") or 0)
+    seed = _seed(str(about.get("seed") or first.get("seed") or 0), lines[0][0])
     systems: Sequence[Mapping[str, Any]] = table.whole.get("systems") or ()
     roles = {str(s["name"]): str(s["role"]) for s in systems if s["role"] != "test"}
-    answers = [_answer(list(mine), kind, anchor) for _, mine in groupby(lines, key=_trial)]
+    trials: dict[str, list[_Line]] = {}  # whose rows may have been sorted by another column
+    for line in lines:
+        trials.setdefault(line[1]["trial"], []).append(line)
+    answers = [_answer(mine, kind, anchor) for mine in trials.values()]
     if not roles:
         roles = _named_roles(answers) if kind in ("mushra", "dcr") else {}
     return ExportedAnswers(name, config, answers, seed, roles, left_out, notes)
@@ -142,8 +144,10 @@ def _why_not(line: Mapping[str, str], *, everyone: bool) -> str | None:
     return "answers of raters that a gate excludes" if line["use"] == "fail" and not everyone else None
 
 
-def _trial(line: _Line) -> str:
-    return line[1]["trial"]
+def _seed(text: str, where: str) -> int:
+    if text.isdecimal():
+        return int(text)
+    return int(min(parse_number(text, f"{where}, column seed"), 2**53))  # 11.0, as data frames write whole numbers
 
 
 def _answer(lines: list[_Line], kind: str, anchor: str | None) -> CountedAnswer:

@@ -174,3 +174,12 @@ def test_scores_between_0_and_1_are_analysed(tmp_path: Path) -> None:
     found = file_results(read(tmp_path, "rater,item,system,score\n" + rows))
     cell = found["tables"]["questions"]["score"]["systems"]["two_way"]["x"]
     assert 0 <= cell["low"] < cell["mean"] < cell["high"] <= 1
+
+
+def test_anchors_are_known_by_their_names(tmp_path: Path) -> None:
+    worth = {"reference": 99, "A": 75, "B": 60, "anchor35": 20, "anchor70": 45}
+    rows = "".join(f"u{r},p{p},{s},{m - r - p % 2}\n" for r in range(5) for p in range(5) for s, m in worth.items())
+    found = read(tmp_path, "session_uuid,trial_id,rating_stimulus,rating_score\n" + rows)
+    assert found.roles == {"reference": "reference", "anchor35": "anchor", "anchor70": "anchor"}
+    without = file_results(found)["rank_tests"]["score"]["systems"]
+    assert without["systems"] == ["A", "B"]

@@ -118,3 +118,18 @@ def test_exports_of_live_tests_read_back_give_the_same_tables(world: World, tmp_
             typed_and_judged(rater, shown, rng, texts)
     check_round_trip(world, "typed", tmp_path)
     assert results_of(world, "typed")["tables"]["latency"]["n"] > 0
+
+
+def test_an_export_that_was_sorted_or_saved_by_a_data_frame_gives_the_same_tables(world: World, tmp_path: Path) -> None:
+    rated_campaign(world, tmp_path, PAGE)
+    for name in ("one", "two", "three"):
+        rate(world, name)
+    world.read(write_export, "first", tmp_path / "a.csv")
+    want = markdown(file_results(read_answers(tmp_path / "a.csv"))).splitlines()[1:]
+    with (tmp_path / "a.csv").open(encoding="utf-8", newline="") as lines:
+        rows = list(csv.DictReader(lines))
+    rows.sort(key=lambda row: row["system"])  # rows of a trial apart
+    numbers = ("slot", "score", "low", "high", "seed", "position", "attempt")
+    as_floats = [{k: float(v) if k in numbers else v or float("nan") for k, v in row.items()} for row in rows]
+    (tmp_path / "b.json").write_text(json.dumps(as_floats), encoding="utf-8")
+    assert markdown(file_results(read_answers(tmp_path / "b.json"))).splitlines()[1:] == want
