@@ -188,7 +188,34 @@ def _unit_or_word(m: re.Match[str], at: Beside) -> str | None:
 
 def _is_code(at: Beside) -> bool:
     named = at.earlier if at.before in ("is", "was") else at.before
-    return named.lower().rstrip(":") in CODED or (at.earlier, at.before) == ("ending", "in")
+    of_card = at.before == "ending" and at.earlier.lower() in ("card", "number", "account", "phone")
+    return named.lower().rstrip(":") in CODED or (at.earlier, at.before) == ("ending", "in") or of_card
+
+
+_EMERGENCY = ("911", "999")
+
+
+def _dialled(m: re.Match[str], at: Beside) -> str | None:
+    is_second = m[0] in _EMERGENCY and at.before in ("or", "and") and at.earlier in _EMERGENCY
+    of_call = at.after.rstrip(MARKS) in ("call", "calls", "operator", "dispatcher")
+    called = at.before.lower() in CALLED or is_second or (m[0] in _EMERGENCY and of_call)
+    return numbers.digits(m[0]) if called else None
+
+
+def _airliner(m: re.Match[str], at: Beside) -> str | None:
+    """Boeing 737, a 747-400: the two digits in the middle of its name are a number."""
+    if at.after == "=" or not (m[2] or at.before == "Boeing"):
+        return None
+    name = "seven oh seven" if m[1] == "0" else f"seven {cardinal(f'{m[1]}7')}"
+    return f"{name} {cardinal(m[2])}" if m[2] else name
+
+
+def _letters(m: re.Match[str], at: Beside) -> str | None:
+    """Rows A-F, A-Z; not an A-B test."""
+    is_range = (
+        at.before[-1:] == "s" or at.before in ("from", "From", "columns", "grade", "Grade") or m[1] + m[2] == "AZ"
+    )
+    return f"{m[1].lower()} to {m[2].lower()}" if is_range and m[1] < m[2] else None
 
 
 def _counted(m: re.Match[str], at: Beside) -> str | None:
@@ -243,7 +270,13 @@ _CONTEXTS: tuple[tuple[str, ContextReader], ...] = (
     ),
     (r"N\.?", lambda m, at: "newtons" if at.before[:1].isdecimal() and at.earlier in MEASURED else None),
     (r"A\.?", lambda m, at: "amps" if at.before[:1].isdecimal() and at.earlier in MEASURED else None),
-    (r"\d\d\d", lambda m, at: numbers.digits(m[0]) if at.before.lower() in CALLED else None),
+    (r"7(\d)7(?:-([1-9]00|[89]|10))?", _airliner),
+    (r"\d\d\d", _dialled),
+    (r"([A-Z])-([A-Z])", _letters),
+    (
+        r"20/20",
+        lambda m, at: "twenty twenty" if at.after.rstrip(MARKS) in ("vision", "hindsight", "eyesight") else None,
+    ),
     (r"\d{4,8}", lambda m, at: numbers.digits(m[0]) if _is_code(at) else _counted(m, at)),
     (r"10\d\d", lambda m, at: numbers.year(m[0]) if at.before.lower() in YEARS or _after_date(at) else None),
     (

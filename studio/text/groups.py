@@ -193,6 +193,12 @@ def _clock_halves(m: re.Match[str], before: str) -> Phrases | None:
     return [first[0], f"{first[1]} to {second[0]}", second[1]]
 
 
+def _clock_to(m: re.Match[str], before: str) -> Phrases | None:
+    """8 a.m.-noon."""
+    first, half = _clock_half(re.fullmatch(rf"({_HOUR}) ({HALF})", f"{m[1]} {m[2]}") or m, before) or ["", ""]
+    return [first, f"{half} to {m[3]}"]
+
+
 def _mixed(m: re.Match[str], before: str) -> Phrases | None:
     part = numbers.mixed(m[1], m[2]).split(" ", len(cardinal(m[1]).split()))[-1]
     spoken = [cardinal(m[1]), part]
@@ -232,6 +238,7 @@ _GROUPS: tuple[tuple[str, GroupReader], ...] = (
     (rf"(?:{CURRENCY})({NUM})() ({_CODE})", _code_last),
     (rf"({_HOUR}(?:[-~]{_HOUR})?) ({HALF})", _clock_half),
     (rf"({_HOUR}) ({HALF})[-~]({_HOUR}) ({HALF})", _clock_halves),
+    (rf"({_HOUR}) ({HALF})[-~](noon|midnight)", _clock_to),
     (rf"(\d+) ([1-9]/[1-9]\d?|[{VULGARS}])(?: ({UNIT}))?", _mixed),
     (rf"(\d+) ([1-9]/[1-9]\d?|[{VULGARS}])()", _mixed),
     (

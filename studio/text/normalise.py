@@ -51,6 +51,7 @@ _COMPARED = re.compile(r"([<>≤≥≈]|[<>]=)([^<>=]*\d[^<>=]*)")
 _SHORT_AND_NUMBER = re.compile(rf"({'|'.join(map(re.escape, ABBREVIATIONS))})(\d\S*)")
 _DOTS = re.compile(r"(?:[A-Za-z]\.)+[A-Za-z]?")
 
+_WORDS_TOO = frozenset(map(str.lower, WORDS_TOO))
 Words = list[tuple[str, int]]  # each with the index of its token
 
 
@@ -208,6 +209,9 @@ def _read_one(base: str) -> str:
     parts = [] if ADDRESS.fullmatch(base) else [part for part in _INNER.split(base) if part.strip("'")]
     if len(parts) > 1 and not any(c in base for c in "+=<>×÷") and "->" not in base:
         bare = [split_mark(part.lstrip("'")) for part in parts]
+        bare = [
+            (one[:-1], ".") if one[:-1].lower() in _WORDS_TOO and one[-1:] == "." else (one, mark) for one, mark in bare
+        ]
         marks = [_ending(*one, after) for one, after in zip(bare, parts[1:], strict=False)] + [bare[-1][1]]
         spoken = [_with_mark(_read_one(one), mark) for (one, _), mark in zip(bare, marks, strict=True)]
         return " ".join(word for words in spoken for word in words)

@@ -31,16 +31,25 @@ _ANGLED = re.compile(r"<(/?)([^<>]*[A-Za-z][^<>]*?)(/?)>")
 _ELEMENTS = frozenset(
     "a abbr b big blockquote body br center cite code dd del div dl dt em font h1 h2 h3 h4 h5 h6 head hr html i img "
     "ins kbd li link meta ol p pre q s samp script small span strike strong style sub sup table tbody td th thead "
-    "title tr tt u ul var".split()
+    "title tr tt u ul var section article header footer nav main figure figcaption details summary button svg "
+    "think thinking reasoning thought".split()  # the last four: of language models
 )
 # Elements of SSML and of speech markup; their tags have attributes, too.
 _SSML = "speak break prosody emphasis say-as phoneme audio voice lang p s w mark sub desc"
 _NAMES = "|".join(sorted({*_ELEMENTS, *_SSML.split()}, key=len, reverse=True))
+_ANY_NAME = r"[A-Za-z][\w:-]{0,30}"
 _ATTRIBUTE = r"""[\w:.-]+=(?:"[^"<>]*"|'[^'<>]*'|[^\s"'<>]*)"""
-_TAG = re.compile(rf"<(?:/?(?i:{_NAMES})(?:\s+{_ATTRIBUTE})*\s*/?)>|<!(?:--.*?--|(?i:doctype)[^<>]*)>", re.DOTALL)
+_QUOTED = r"""[\w:.-]+=(?:"[^"<>]*"|'[^'<>]*')"""
+_TAG = re.compile(
+    rf"<(?:/?(?i:{_NAMES})(?:\s+{_ATTRIBUTE})*|{_ANY_NAME}(?:\s+{_QUOTED})+)\s*/?>|<!(?:--.*?--|(?i:doctype)[^<>]*)>",
+    re.DOTALL,
+)
 # The beginning of a tag whose rest may follow behind white space.
-_OPEN_TAG = re.compile(rf"""[^<>]*(?:<[^<>]+>[^<>]*)*<(?i:{_NAMES})(?:\s+{_ATTRIBUTE})*(?:\s+[\w:.-]+=["'][^"'<>]*)?""")
-_LINK = re.compile(r"(?<=\])\((?:https?://|mailto:|www\.|[/#.])[^()\s]*(?:\([^()\s]*\)[^()\s]*)*\)")
+_OPEN_TAG = re.compile(rf"""[^<>]*(?:<[^<>]+>[^<>]*)*<{_ANY_NAME}(?:\s+{_ATTRIBUTE})*(?:\s+[\w:.-]+=["'][^"'<>]*)?""")
+_LINK = re.compile(
+    r"(?<=\])\((?:https?://|mailto:|www\.|[/#.])[^()\s]*(?:\([^()\s]*\)[^()\s]*)*\)"
+    r"|(?<=\])\([\w%./-]{1,200}\.(?:png|jpe?g|gif|svg|webp|md|html?|pdf)(?:#[\w-]{1,80})?\)"
+)
 _ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
 _HYPHENATED = re.compile(rf"(?P<first>[A-Za-z]{{2,{MAX_WORD_LETTERS}}})(?P<gap>[-‐][{WHITE}]+)(?=[a-z])")
 _JOINED = re.compile("(?:in|of|to|the|and|at|by|up|a)-")  # mother-in-law
