@@ -88,6 +88,11 @@ class _Sequential(soundfile.SoundFile):
         return False
 
 
+# Beginnings of files that are sounds, and messages of libsndfile that are untrue of a file in memory.
+_SOUND_BEGINS = re.compile(rb"fLaC|ID3|OggS|FORM|caff|\.snd|riff|\xff[\xe2-\xfd]", re.DOTALL)
+_NO_REASON = re.compile(r"File does not exist|Internal error|Error opening <")
+
+
 @dataclass(frozen=True)
 class Survey:
     """What one pass over a sound finds. ``power`` and ``peak``: float64 [C]."""
@@ -208,12 +213,13 @@ class SoundStream:
                 if re.match(begins, self._data) and not is_wav(self._data):
                     advice = hint or f"{_NAMES} are read: ffmpeg -i {self.name} {Path(self.name).stem}.wav"
                     raise BadFile(f"{self.name} is {what}, which is not read", advice) from error
-            why = str(getattr(error, "error_string", "") or error).removeprefix("Error : ").rstrip(".")
-            if is_wav(self._data) or self._data[:4] == b"fLaC":
+            said = str(getattr(error, "error_string", "") or error).removeprefix("Error : ").rstrip(".")
+            why = "" if _NO_REASON.match(said) else f": {said}"
+            if is_wav(self._data) or _SOUND_BEGINS.match(self._data):
                 raise BadFile(
-                    f"{self.name} is damaged or of a coding that is not read: {why}", "write it again"
+                    f"{self.name} is damaged or of a coding that is not read{why}", "write or copy it again"
                 ) from error
-            raise BadFile(f"{self.name} is no sound file that is read: {why}", f"{_NAMES} are read") from error
+            raise BadFile(f"{self.name} is no sound file that is read{why}", f"{_NAMES} are read") from error
 
 
 def read_pcm(

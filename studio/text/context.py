@@ -213,7 +213,9 @@ def _airliner(m: re.Match[str], at: Beside) -> str | None:
 def _letters(m: re.Match[str], at: Beside) -> str | None:
     """Rows A-F, A-Z; not an A-B test."""
     is_range = (
-        at.before[-1:] == "s" or at.before in ("from", "From", "columns", "grade", "Grade") or m[1] + m[2] == "AZ"
+        (at.before[-1:] == "s" and at.before not in ("is", "was", "this", "has", "his", "its", "as"))
+        or at.before in ("from", "From", "columns", "grade", "Grade")
+        or m[1] + m[2] == "AZ"
     )
     return f"{m[1].lower()} to {m[2].lower()}" if is_range and m[1] < m[2] else None
 

@@ -263,6 +263,8 @@ def _live(c: _Context) -> str | None:
         return "ADJ"
     if c.before in _DETERMINERS - _set("all both many few most some"):
         return "ADJ"
+    if c.before in _OBJECTS and c.earlier in _set("watch watched watching see saw seen hear heard stream streamed"):
+        return "ADJ"
     is_played = c.before is not None and c.before.endswith(("ed", "ing", "cast")) and c.next not in ("in", "at")
     return "ADJ" if is_played else "VERB"
 

@@ -261,3 +261,13 @@ def test_eight_channels_take_bounded_memory(tmp_path: Path) -> None:
     )
     shape, kib = done.stdout.splitlines()[-2:]
     assert shape == "(5760000, 2)" and int(kib) < 300 * 1024
+
+
+def test_a_beginning_of_a_sound_is_called_damaged(tmp_path: Path) -> None:
+    data = io.BytesIO()
+    soundfile.write(data, np.zeros(16_000, np.float32), 16_000, format="MP3")
+    with pytest.raises(BadFile, match=r"cut\.mp3 is damaged or of a coding that is not read; write or copy it again"):
+        read_mono(data.getvalue()[:300], "cut.mp3")
+    header = b"RIFF" + struct.pack("<I", 40) + b"WAVEfmt " + struct.pack("<IHHIIHH", 16, 1, 1, 0, 0, 2, 16)
+    with pytest.raises(BadFile, match=r"is damaged or of a coding that is not read; write"):
+        read_mono(header + b"data" + struct.pack("<I", 4) + bytes(4), "rate0.wav")

@@ -1,8 +1,9 @@
 """Import and export formats of annotations, by name; those of Audacity and CSV."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain, islice
 
 from studio.annotation.formats import eaf, labelstudio, textgrid
 from studio.annotation.formats.tiers import MAX_BYTES, SampleGrid, check_count, text_of, unix_newlines
@@ -13,6 +14,7 @@ from studio.core.traces.textgrid import decimal
 from studio.measure.tables import csv_text, plain_text, safe_cell
 
 MAX_ROWS, MAX_COLUMNS = 40_000, 100  # of a CSV; an annotation of the studio has 20,000 marks
+_SEEN_ROWS = 1_000  # from which columns of labels are recognised
 _REGIONS, _POINTS = "labels", "points"
 COLUMNS = ("layer", "kind", "start_sample", "end_sample", "start_s", "end_s", "label", "note")
 # Names of these columns in the tables of Praat, ELAN, Audino and spreadsheets.
@@ -41,6 +43,10 @@ _OTHER_NAMES = (
 _CLOCK = re.compile(r"(?:(\d+):)?(\d{1,2}):(\d{1,2}(?:[.,]\d+)?)")  # 01:02:03.5
 _SPACED = re.compile(r"\s*([-+]?[\d.,]+(?:[eE][-+]?\d+)?)[ \t]+([-+]?[\d.,]+(?:[eE][-+]?\d+)?)(?:[ \t]+(.*))?")
 _HTK_S = 1e-7  # the unit of HTK's label files
+# Columns of tables without labels that hold something else, as in Raven's.
+_NO_LABELS = re.compile(
+    r"time|duration|freq|selection|view|channel|file|path|speaker|confidence|score|_id$|^id$|unnamed"
+)
 _KINDS: Mapping[str, Kind | None] = {"regions": "regions", "points": "points", "": None}
 
 
@@ -157,15 +163,37 @@ def read_csv(data: bytes, rate_hz: int, samples: int) -> Annotation:
         )
     if len(table.columns) > MAX_COLUMNS:
         raise BadFile(f"the table has {len(table.columns):,} columns", f"its columns are {', '.join(COLUMNS)}")
+    if {"type", "speaker"} <= set(names) and "layer" not in names.values():
+        names["type"] = "layer"  # words and phones of the Montreal Forced Aligner
+    first = list(islice(table.rows, _SEEN_ROWS))
+    tiers = _tiers(dict(zip(table.columns, table.titles, strict=True)), names, [cells for _, cells in first])
     layers: dict[str, _LayerRows] = {}
-    for count, (line, cells) in enumerate(table.rows):
+    for count, (line, cells) in enumerate(chain(first, table.rows)):
         if count == MAX_ROWS:
             raise BadFile(f"the table has more than {MAX_ROWS:,} rows", "divide it")
-        _add_row({names[one]: cell for one, cell in cells.items() if one in names}, f"line {line}", layers, grid)
+        known = {names[one]: cell for one, cell in cells.items() if one in names and one not in tiers}
+        said = [{"layer": title, "label": cells[one]} for one, title in tiers.items() if cells[one]]
+        for labels in said if tiers else [{}]:
+            _add_row(known | labels, f"line {line}", layers, grid)
     return grid.annotation(
         AnnotationLayer(name, one.kind or _kind_of_marks(one.marks), tuple(one.labels), tuple(one.marks))
         for name, one in layers.items()
     )
+
+
+def _tiers(titles: Mapping[str, str], names: Mapping[str, str], rows: Sequence[Mapping[str, str]]) -> Mapping[str, str]:
+    """Columns of labels that are layers of their own, with their titles: ``word`` beside ``phone``, or ELAN's tiers."""
+    labels = [one for one in titles if names.get(one) == "label"]
+    if len(labels) == 1 or "layer" in names.values():
+        return {}
+    known = {*COLUMNS, "start_ms", "end_ms", "duration_s", "duration_ms"}
+    others = [one for one in titles if names.get(one, one) not in known and not _NO_LABELS.search(one)]
+    texts = [one for one in others if not all(_is_number(row[one]) for row in rows)]
+    return {one: titles[one] for one in labels or texts}
+
+
+def _is_number(cell: str) -> bool:
+    return not cell or re.fullmatch(r"[-+]?[\d.,:]+", cell) is not None
 
 
 def _add_row(cells: Mapping[str, str], where: str, layers: dict[str, _LayerRows], grid: SampleGrid) -> None:

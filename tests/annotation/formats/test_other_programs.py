@@ -310,3 +310,25 @@ def test_what_a_model_predicted_is_read_where_nobody_annotated() -> None:
 def test_decimal_commas_of_a_textgrid() -> None:
     text = '"ooTextFile"\n"TextGrid"\n0 2 <exists> 1\n"IntervalTier" "w" 0 2 2\n0 0,5 "hello"\n0,5 1,5 "world"\n'
     assert marks(layers("textgrid", text)[0]) == HELLO_WORLD
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "start,end,word,phone\n0,1,hi,\n0,0.5,,HH\n0.5,1,,AY\n",
+        "Begin Time - ss.msec\tEnd Time - ss.msec\tDuration - ss.msec\tword\tphone\n"
+        "0\t1\t1\thi\t\n0\t0.5\t0.5\t\tHH\n0.5\t1\t0.5\t\tAY\n",
+        "start_s;end_s;word;Phone;confidence\n0;1;hi;;0,9\n0;0,5;;HH;0,8\n0,5;1;;AY;1\n",
+        "Begin,End,Label,Type,Speaker\n0,1,hi,word,ann\n0,0.5,HH,phone,ann\n0.5,1,AY,phone,ann\n",
+    ],
+)
+def test_each_column_of_labels_is_a_layer(text: str) -> None:
+    words, phones = layers("csv", text)
+    assert (words.name, phones.name.lower()) == ("word", "phone")
+    assert marks(words) == [(0, 1, "hi")] and marks(phones) == [(0, 0.5, "HH"), (0.5, 1, "AY")]
+
+
+def test_tables_without_labels_stay_one_layer() -> None:
+    raven = "Selection\tView\tChannel\tBegin Time (s)\tEnd Time (s)\tLow Freq (Hz)\n1\tSpectrogram 1\t1\t0.5\t1\t200\n"
+    [layer] = layers("csv", raven)
+    assert (layer.name, marks(layer)) == ("marks", [(0.5, 1, "")])
