@@ -23,6 +23,7 @@ from studio.serve.adapters.deepgram import add_deepgram
 from studio.serve.adapters.elevenlabs import add_elevenlabs
 from studio.serve.adapters.elevenlabs_http import add_elevenlabs_http
 from studio.serve.adapters.kyutai import add_kyutai
+from studio.serve.adapters.lists import add_lists
 from studio.serve.adapters.openai import add_openai
 from studio.serve.adapters.speech import SPEECH, SpeechRequests
 from studio.serve.auth import is_owner
@@ -90,6 +91,7 @@ def create_app(engine: Engine, settings: ServeSettings, listening: ListeningTest
     requests = SpeechRequests(engine, trace_store, settings)
     drain.watch(requests.running)
     setattr(app.state, SPEECH, requests)
+    add_lists(app, engine)
     add_openai(app, requests)
     add_elevenlabs_http(app, requests)
     add_elevenlabs(app, engine, trace_store, settings, drain)

@@ -1,20 +1,22 @@
-"""Cartesia's socket, ``/tts/websocket``, whose contexts take text as it comes, and ``POST /tts/bytes``.
+"""Cartesia's socket, ``/tts/websocket``, whose contexts take text as it comes; ``POST /tts/bytes`` and ``/tts/sse``.
 
 A context is an utterance: transcripts with ``continue`` append to it, the first one without ends it. Each packet of the
 voice is a chunk; with ``add_timestamps`` a word's times in the context follow when the word has ended.
 """
 
 import base64
+import json
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 from typing import Annotated, Any, Literal
+from uuid import uuid4
 
-import numpy as np
 from fastapi import FastAPI, Request, WebSocket
 from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from studio.core import events as ev
+from studio.core.cards import Card
 from studio.core.errors import BadMessage, BadText, StudioError
 from studio.core.folders import without_folders
 from studio.core.ports import Engine
@@ -22,7 +24,16 @@ from studio.markup import Markup
 from studio.serve.adapters.alignment import Alignment
 from studio.serve.adapters.contexts import Context, ContextSession
 from studio.serve.adapters.encoding import AudioFormat, Encoder, open_encoder
-from studio.serve.adapters.speech import MAX_INPUT_CHARS, SpeechRequests, error_status, retry_header, speech_response
+from studio.serve.adapters.speech import (
+    MAX_INPUT_CHARS,
+    Speech,
+    SpeechRequests,
+    SpeechResponse,
+    error_status,
+    retry_header,
+    speech_response,
+    sse_event,
+)
 from studio.serve.adapters.validation import validated
 from studio.serve.adapters.voices import find_voice
 from studio.serve.live import protocol as wire
@@ -33,7 +44,8 @@ from studio.serve.trace_store import TraceStore
 
 _CODECS = {"pcm_s16le": "pcm", "pcm_f32le": "pcm", "pcm_mulaw": "ulaw", "pcm_alaw": "alaw"}
 Rate = Literal[8000, 16000, 22050, 24000, 44100, 48000]
-Short = Annotated[str, Field(max_length=200)]
+MAX_NAME_CHARS = 200
+Short = Annotated[str, Field(max_length=MAX_NAME_CHARS)]
 
 
 class VoiceId(BaseModel):
@@ -83,7 +95,6 @@ class CartesiaContext(Context):
     def __init__(self, name: str, number: int, encoder: Encoder, rate_hz: int, wanted: Generation) -> None:
         super().__init__(name, number)
         self._encoder, self._rate_hz = encoder, rate_hz
-        self._is_float = wanted.output_format.encoding == "pcm_f32le"
         self._has_times = bool(wanted.add_timestamps)
         self._alignment = Alignment()
         self._flushes: deque[int] = deque()  # how many words each flush waits for, oldest first
@@ -114,14 +125,12 @@ class CartesiaContext(Context):
             yield self.labelled("done", status_code=200, done=True)
 
     def _chunk(self, data: bytes, t_ms: float) -> dict[str, Any]:
-        if self._is_float:
-            data = (np.frombuffer(data, "<i2") / np.float32(32768.0)).astype("<f4").tobytes()
         step_ms, self._last_ms = t_ms - self._last_ms, t_ms
         return self.labelled("chunk", data=base64.b64encode(data).decode("ascii"), step_time=round(step_ms, 3))
 
     def labelled(self, kind: str, *, done: bool = False, status_code: int = 206, **fields: Any) -> dict[str, Any]:
         """A message of this context."""
-        return {"type": kind, "context_id": self.name, "done": done, "status_code": status_code, **fields}
+        return _labelled(self.name, kind, done=done, status_code=status_code, **fields)
 
 
 class CartesiaSession(ContextSession[CartesiaContext]):
@@ -131,6 +140,14 @@ class CartesiaSession(ContextSession[CartesiaContext]):
         """Send nothing."""
 
     async def _handle(self, data: dict[str, Any]) -> None:
+        try:
+            await self._take(data)
+        except StudioError as error:  # clients wait for it at the context that the message names
+            name = data.get("context_id")
+            named = {"context_id": name} if isinstance(name, str) and len(name) <= MAX_NAME_CHARS else {}
+            await self._send(json.dumps(self._error(error, None) | named))
+
+    async def _take(self, data: dict[str, Any]) -> None:
         message = validated(Generation, data)
         context = self._current.get(message.context_id)
         if message.cancel:  # also of a context whose text has ended
@@ -139,9 +156,12 @@ class CartesiaSession(ContextSession[CartesiaContext]):
             return
         if context is None:
             if not message.transcript.strip():
-                if message.continues or message.context_id is not None:
-                    return  # the end or a flush of a context without text
-                raise BadText("the transcript is empty", "give some text")
+                if message.context_id is None and not message.continues:
+                    raise BadText("the transcript is empty", "give some text")
+                is_spoken = any(one.name == message.context_id for one in self._contexts.values())
+                if not message.continues and not is_spoken:  # the end of a context without text
+                    await self._send(json.dumps(_labelled(message.context_id, "done", status_code=200, done=True)))
+                return
             context = await self._new_context(message)
         if message.transcript:
             await self._pass(context, wire.TextIn(utterance=context.number, text=message.transcript))
@@ -153,9 +173,8 @@ class CartesiaSession(ContextSession[CartesiaContext]):
     async def _new_context(self, message: Generation) -> CartesiaContext:
         cards, aliases = self._engine.cards(), self._settings.voice_aliases
         card, address = find_voice(message.voice_name, message.model_id, cards, aliases, message.language)
-        if message.output_format.container != "raw":
-            raise BadMessage(f"a socket sends no {message.output_format.container}", "set the container to raw")
-        encoder = await open_encoder(_raw(message.output_format), card.sample_rate_hz)
+        wanted = _raw(_without_container(message.output_format, "a socket"))
+        encoder = await open_encoder(wanted, card.sample_rate_hz)
         number = next(self._numbers)
         name = f"context-{number}" if message.context_id is None else message.context_id
         context = CartesiaContext(name, number, encoder, card.sample_rate_hz, message)
@@ -170,8 +189,14 @@ class CartesiaSession(ContextSession[CartesiaContext]):
         return None  # other contexts go on
 
 
+def _labelled(
+    context: str | None, kind: str, *, done: bool = False, status_code: int = 206, **fields: Any
+) -> dict[str, Any]:
+    return {"type": kind, "context_id": context, "done": done, "status_code": status_code, **fields}
+
+
 def _raw(wanted: OutputFormat) -> AudioFormat:
-    return AudioFormat(_CODECS[wanted.encoding], wanted.sample_rate)
+    return AudioFormat(_CODECS[wanted.encoding], wanted.sample_rate, is_float=wanted.encoding == "pcm_f32le")
 
 
 def _error_body(error: StudioError) -> dict[str, Any]:
@@ -188,7 +213,7 @@ def add_cartesia(
     settings: ServeSettings,
     drain: Drain,
 ) -> None:
-    """Add the socket and the route."""
+    """Add the socket and the routes."""
     sockets: set[CartesiaSession] = set()
     drain.watch(sockets)
 
@@ -196,26 +221,65 @@ def add_cartesia(
     async def speak(websocket: WebSocket) -> None:
         await admit(websocket, sockets, settings, CartesiaSession(websocket, engine, trace_store, settings))
 
-    @app.post("/tts/bytes")
-    async def speech(request: Request) -> Response:
+    async def respond(response: Awaitable[Response]) -> Response:
         try:
-            return await _speech(request, requests)
+            return await response
         except StudioError as error:
             return private_json(_error_body(error), error_status(error, busy=429), **retry_header(error))
 
+    @app.post("/tts/bytes")
+    async def speech(request: Request) -> Response:
+        return await respond(_speech(request, requests))
 
-async def _speech(request: Request, requests: SpeechRequests) -> Response:
+    @app.post("/tts/sse")
+    async def events(request: Request) -> Response:
+        return await respond(_events(request, requests))
+
+
+async def _wanted(request: Request, requests: SpeechRequests) -> tuple[Generation, tuple[Card, str]]:
+    """The body of a request for a whole speech, and its voice. Raises StudioError."""
     body = validated(Generation, wire.decode((await request.body()).decode("utf-8", "replace")))
     if not body.transcript.strip() or len(body.transcript) > MAX_INPUT_CHARS:
         raise BadText("the transcript is empty or too long", f"give 1 to {MAX_INPUT_CHARS} characters")
-    voice = find_voice(body.voice_name, body.model_id, requests.engine.cards(), requests.aliases, body.language)
-    text = body.transcript, body.written_in
-    return await speech_response(requests, request, voice, text, _file(body.output_format))
+    cards = requests.engine.cards()
+    return body, find_voice(body.voice_name, body.model_id, cards, requests.aliases, body.language)
+
+
+async def _speech(request: Request, requests: SpeechRequests) -> Response:
+    body, voice = await _wanted(request, requests)
+    return await speech_response(
+        requests, request, voice, (body.transcript, body.written_in), _file(body.output_format)
+    )
+
+
+async def _events(request: Request, requests: SpeechRequests) -> Response:
+    body, (card, address) = await _wanted(request, requests)
+    encoder = await open_encoder(
+        _raw(_without_container(body.output_format, "a stream of events")), card.sample_rate_hz
+    )
+    context = CartesiaContext(body.context_id or str(uuid4()), 0, encoder, card.sample_rate_hz, body)
+    speech = await requests.open(request, address, body.transcript, body.written_in)
+    return SpeechResponse(requests, speech, _sse(speech, context), "text/event-stream")
+
+
+async def _sse(speech: Speech, context: CartesiaContext) -> AsyncIterator[bytes]:
+    """What a socket sends of a context, as server-sent events."""
+    try:
+        async for event in speech.events():
+            async for message in context.messages(event):
+                with speech.sending():
+                    yield sse_event(message)
+    except StudioError as error:
+        yield sse_event(context.labelled("error") | {"done": True, **_error_body(error), "request_id": str(uuid4())})
+
+
+def _without_container(wanted: OutputFormat, what: str) -> OutputFormat:
+    if wanted.container != "raw":
+        raise BadMessage(f"{what} sends no {wanted.container}", "set the container to raw")
+    return wanted
 
 
 def _file(wanted: OutputFormat) -> AudioFormat:
-    if wanted.encoding == "pcm_f32le" and wanted.container != "mp3":
-        raise BadMessage("this route sends no pcm_f32le", "set the encoding to pcm_s16le, or use the socket")
     if wanted.container == "wav":
-        return AudioFormat("wav", wanted.sample_rate)
+        return AudioFormat("wav", wanted.sample_rate, is_float=wanted.encoding == "pcm_f32le")
     return AudioFormat("mp3", wanted.sample_rate) if wanted.container == "mp3" else _raw(wanted)

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
-from uuid import uuid4
+from uuid import NAMESPACE_URL, uuid4, uuid5
 
 from fastapi import FastAPI, Request, WebSocket
 from fastapi.responses import Response
@@ -131,8 +131,7 @@ class DeepgramSession(ContextSession[_Utterance]):
             await self.send_error(error)
             await self._close(1008, error.code)
             return
-        names = {"model_name": self._card.name, "model_version": "1", "model_uuid": str(uuid4())}
-        await self._send(json.dumps({"type": "Metadata", "request_id": str(uuid4()), **names}))
+        await self._send(json.dumps({"type": "Metadata", "request_id": str(uuid4()), **_names(self._card)}))
 
     async def _handle(self, data: dict[str, Any]) -> None:
         if self._closed.is_set() or self._is_ending:
@@ -221,6 +220,11 @@ class DeepgramSession(ContextSession[_Utterance]):
         return None
 
 
+def _names(card: Card) -> dict[str, str]:
+    """What clients are told of the voice."""
+    return {"model_name": card.name, "model_version": "1", "model_uuid": str(uuid5(NAMESPACE_URL, card.name))}
+
+
 def _voice(model: str, engine: Engine, aliases: Sequence[str]) -> tuple[Card, str]:
     is_vendors = model.startswith(VENDOR_MODELS) and not any(one.startswith(f"{model}=") for one in aliases)
     return find_voice("" if is_vendors else model, "", engine.cards(), aliases)
@@ -257,4 +261,7 @@ async def _speech(request: Request, requests: SpeechRequests) -> Response:
     if not isinstance(text, str) or not text.strip() or len(text) > MAX_INPUT_CHARS:
         raise BadText("the text is missing, empty or too long", f"give 1 to {MAX_INPUT_CHARS} characters")
     voice, wanted = _voice(query.model, requests.engine, requests.aliases), query.audio_format("mp3")
-    return await speech_response(requests, request, voice, (text, query.markup), wanted)
+    response = await speech_response(requests, request, voice, (text, query.markup), wanted)
+    facts = {**_names(voice[0]), "request_id": str(uuid4()), "char_count": str(len(text))}
+    response.headers.update({f"dg-{name.replace('_', '-')}": value for name, value in facts.items()})
+    return response

@@ -6,6 +6,7 @@ end of the alignment before it, so that a client that adds them up is exact.
 """
 
 import base64
+import json
 from collections.abc import AsyncIterator, Iterable
 from typing import Annotated, Any
 
@@ -32,6 +33,7 @@ from studio.serve.trace_store import TraceStore
 DEFAULT_FORMAT = "mp3_44100_128"
 FORMATS = {
     **{f"pcm_{hz}": AudioFormat("pcm", hz) for hz in (8_000, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000)},
+    **{f"wav_{hz}": AudioFormat("wav", hz) for hz in (8_000, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000)},
     **{f"mp3_44100_{kbps}": AudioFormat("mp3", 44_100, 1000 * kbps) for kbps in (32, 64, 96, 128, 192)},
     "mp3_22050_32": AudioFormat("mp3", 22_050, 32_000),
     "mp3_24000_48": AudioFormat("mp3", 24_000, 48_000),
@@ -82,7 +84,7 @@ class _Context(Context):
 
     def labelled(self, message: dict[str, Any]) -> dict[str, Any]:
         """A message with the context's name, if it has one."""
-        return message if self.name is None else {**message, "contextId": self.name}
+        return message if self.name is None else {**message, **_context_names(self.name)}
 
     def _message(self, data: bytes, token: AlignedToken | None = None) -> dict[str, Any]:
         message: dict[str, Any] = {"audio": base64.b64encode(data).decode("ascii"), "isFinal": None}
@@ -131,7 +133,8 @@ class ElevenLabsSession(ContextSession[_Context]):
         self._is_ending = False
 
     async def _send_hello(self) -> None:
-        """Send nothing, or what is wrong with the address."""
+        """Send nothing. What is wrong with the address is told with the first message, when clients listen."""
+        self._wrong: StudioError | None = None
         query, aliases = self._websocket.query_params, self._settings.voice_aliases
         try:
             self._card, self._address = find_voice(
@@ -142,7 +145,7 @@ class ElevenLabsSession(ContextSession[_Context]):
                 raise BadOption(f"there is no output_format {name[:40]!r}", f"there are {', '.join(FORMATS)}")
             self._markup: Markup = markup_of(query, "breaks")
         except StudioError as error:
-            await self._fail(error)
+            self._wrong = error
             return
         self._format, self._is_absolute = FORMATS[name], query.get("sync_alignment", "").lower() == "true"
 
@@ -153,6 +156,11 @@ class ElevenLabsSession(ContextSession[_Context]):
             return
         message = validated(ClientMessage, data)
         name = (message.context_id or message.contextId or "default") if self.has_contexts else None
+        if self._wrong is not None:
+            named = {} if name is None else _context_names(name)
+            await self._send(json.dumps(_error(self._wrong) | named))
+            await self._close(POLICY_VIOLATION, self._wrong.code)
+            return
         if message.close_socket:
             self._is_ending = True
             for context in [*self._current.values()]:
@@ -211,6 +219,11 @@ class ElevenLabsSession(ContextSession[_Context]):
             await self._close(_NORMAL, "")
 
 
+def _context_names(name: str) -> dict[str, str]:
+    """The vendor has sent both; some clients read one, some the other."""
+    return {"contextId": name, "context_id": name}
+
+
 def _error(error: StudioError) -> dict[str, Any]:
     """An error as ElevenLabs sends it; ``code`` is the close code."""
     if isinstance(error, Busy):
@@ -240,13 +253,3 @@ def add_elevenlabs(
     @app.websocket("/v1/text-to-speech/{voice}/multi-stream-input")
     async def multi_stream_input(websocket: WebSocket, voice: str) -> None:
         await speak(websocket, voice, has_contexts=True)
-
-    @app.get("/v1/voices")
-    async def voices() -> dict[str, Any]:
-        listed = [
-            {"voice_id": f"{card.name}:{speaker}", "name": f"{speaker.capitalize()} ({card.title})"}
-            | {"category": "premade", "labels": {"family": card.family}, "description": card.notes}
-            for card in engine.cards()
-            for speaker in card.speakers_default_first
-        ]
-        return {"voices": listed}

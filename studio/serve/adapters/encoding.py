@@ -37,11 +37,13 @@ class AudioFormat:
         name: a key of ``_CODECS``.
         rate_hz: of the encoded audio.
         bits_per_s: of a lossy codec; 0 for the codec's default.
+        is_float: ``pcm`` and ``wav`` have samples of 32 bit in [-1, 1).
     """
 
     name: str
     rate_hz: int
     bits_per_s: int = 0
+    is_float: bool = False
 
     @property
     def media_type(self) -> str:
@@ -53,20 +55,25 @@ class AudioFormat:
 class Encoder:
     """Encodes int16 samples [T]; made by ``open_encoder``."""
 
-    def __init__(self, header: bytes, pipeline: "_Pipeline | None") -> None:
-        self._header, self._pipeline = header, pipeline
+    def __init__(self, header: bytes, pipeline: "_Pipeline | None", *, is_float: bool = False) -> None:
+        self._header, self._pipeline, self._is_float = header, pipeline, is_float
 
     async def encode(self, pcm: np.ndarray) -> bytes:
         """The bytes that these samples complete, perhaps none."""
         header, self._header = self._header, b""
         if self._pipeline is None:
-            return header + pcm.astype("<i2", copy=False).tobytes()
-        return header + await asyncio.to_thread(self._pipeline.encode, pcm)
+            return header + self._samples(pcm.astype("<i2", copy=False).tobytes())
+        return header + self._samples(await asyncio.to_thread(self._pipeline.encode, pcm))
 
     async def finish(self) -> bytes:
         """The last bytes."""
         header, self._header = self._header, b""
-        return header + (b"" if self._pipeline is None else await asyncio.to_thread(self._pipeline.finish))
+        return header + (
+            b"" if self._pipeline is None else self._samples(await asyncio.to_thread(self._pipeline.finish))
+        )
+
+    def _samples(self, data: bytes) -> bytes:
+        return (np.frombuffer(data, "<i2") / np.float32(32768.0)).astype("<f4").tobytes() if self._is_float else data
 
 
 async def open_encoder(wanted: AudioFormat, rate_hz: int, speed: float = 1.0) -> Encoder:
@@ -78,17 +85,19 @@ async def open_encoder(wanted: AudioFormat, rate_hz: int, speed: float = 1.0) ->
     """
     if not MIN_SPEED <= speed <= MAX_SPEED:
         raise BadOption(f"the speed is {speed:g}", f"give {MIN_SPEED:g} to {MAX_SPEED:g}")
-    header = wav_header(wanted.rate_hz) if wanted.name == "wav" else b""
-    if wanted.name in ("pcm", "wav") and wanted.rate_hz == rate_hz and speed == 1.0:
-        return Encoder(header, None)
-    return Encoder(header, await asyncio.to_thread(_Pipeline, wanted, rate_hz, speed))
+    header = wav_header(wanted.rate_hz, is_float=wanted.is_float) if wanted.name == "wav" else b""
+    is_plain = wanted.name in ("pcm", "wav") and wanted.rate_hz == rate_hz and speed == 1.0
+    pipeline = None if is_plain else await asyncio.to_thread(_Pipeline, wanted, rate_hz, speed)
+    return Encoder(header, pipeline, is_float=wanted.is_float)
 
 
-def wav_header(rate_hz: int) -> bytes:
-    """The header of a mono 16 bit WAV of unknown length."""
+def wav_header(rate_hz: int, *, is_float: bool = False) -> bytes:
+    """The header of a mono WAV of unknown length, of 16 bit samples or of 32 bit floats."""
+    kind, size = (3, 4) if is_float else (1, 2)  # WAVE_FORMAT_IEEE_FLOAT or _PCM; bytes
     return struct.pack(
         "<4sI4s4sIHHIIHH4sI",
-        *(b"RIFF", UNKNOWN_BYTES, b"WAVE", b"fmt ", 16, 1, 1, rate_hz, 2 * rate_hz, 2, 16, b"data", UNKNOWN_BYTES),
+        *(b"RIFF", UNKNOWN_BYTES, b"WAVE", b"fmt ", 16, kind, 1, rate_hz, size * rate_hz, size, 8 * size),
+        *(b"data", UNKNOWN_BYTES),
     )
 
 

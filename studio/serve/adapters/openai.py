@@ -1,7 +1,6 @@
-"""OpenAI's speech API: ``POST /v1/audio/speech`` (bytes or SSE), and its lists of models and voices."""
+"""OpenAI's speech API: ``POST /v1/audio/speech`` (bytes or SSE)."""
 
 import base64
-import json
 from collections.abc import AsyncIterator
 from typing import Annotated, Any, Literal
 
@@ -23,8 +22,9 @@ from studio.serve.adapters.speech import (
     encoded,
     error_status,
     retry_header,
+    sse_event,
 )
-from studio.serve.adapters.voices import BadModel, addresses, find_voice
+from studio.serve.adapters.voices import BadModel, find_voice
 from studio.serve.live.protocol import Text
 from studio.serve.responses import private_json
 
@@ -60,7 +60,7 @@ class BadField(BadMessage):
 
 
 def add_openai(app: FastAPI, requests: SpeechRequests) -> None:
-    """Add the routes."""
+    """Add the route."""
 
     @app.post("/v1/audio/speech")
     async def speech(request: Request) -> Response:
@@ -68,17 +68,6 @@ def add_openai(app: FastAPI, requests: SpeechRequests) -> None:
             return await _speak(request, requests)
         except StudioError as error:
             return error_response(error)
-
-    @app.get("/v1/models")
-    async def models() -> dict[str, Any]:
-        cards = requests.engine.cards()
-        listed = [{"id": card.name, "object": "model", "created": 0, "owned_by": card.family} for card in cards]
-        return {"object": "list", "data": listed}
-
-    @app.get("/v1/audio/voices")
-    async def voices() -> dict[str, Any]:
-        cards = requests.engine.cards()
-        return {"voices": [{"id": one, "name": one, "model": one.partition(":")[0]} for one in addresses(cards)]}
 
 
 async def _speak(request: Request, requests: SpeechRequests) -> Response:
@@ -131,19 +120,15 @@ async def _sse(speech: Speech, encoder: Encoder) -> AsyncIterator[bytes]:
                         yield _delta(data)
         yield _delta(await encoder.finish())
     except StudioError as error:
-        yield _sse_event({"type": "error", **error_body(error)})
+        yield sse_event({"type": "error", **error_body(error)})
         return
     frames = samples // speech.card.frame_samples
     usage = {"input_tokens": words, "output_tokens": frames, "total_tokens": words + frames}
-    yield _sse_event({"type": "speech.audio.done", "usage": usage})
+    yield sse_event({"type": "speech.audio.done", "usage": usage})
 
 
 def _delta(data: bytes) -> bytes:
-    return _sse_event({"type": "speech.audio.delta", "audio": base64.b64encode(data).decode("ascii")})
-
-
-def _sse_event(data: dict[str, Any]) -> bytes:
-    return f"event: {data['type']}\ndata: {json.dumps(data)}\n\n".encode()
+    return sse_event({"type": "speech.audio.delta", "audio": base64.b64encode(data).decode("ascii")})
 
 
 def error_body(error: StudioError) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import json
 import time
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterator, Mapping
@@ -58,6 +59,11 @@ def error_status(error: StudioError, busy: int = 503) -> int:
 def retry_header(error: StudioError) -> dict[str, str]:
     """When a client that found the server full may try again."""
     return {"Retry-After": str(RETRY_S)} if isinstance(error, Busy) else {}
+
+
+def sse_event(data: Mapping[str, Any]) -> bytes:
+    """A server-sent event, named by its ``type``."""
+    return f"event: {data['type']}\ndata: {json.dumps(data)}\n\n".encode()
 
 
 class Speech:

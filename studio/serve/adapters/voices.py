@@ -7,7 +7,8 @@ from studio.core.cards import Card
 from studio.core.errors import BadVoice
 
 DEFAULT = "default"
-VENDOR_MODELS = ("tts-1", "gpt-", "eleven_", "sonic")  # beginnings of names that clients send by default
+# Beginnings of names that clients send by default; what elevenlabs before 2.10 says where none is given is a mistake.
+VENDOR_MODELS = ("tts-1", "gpt-", "eleven_", "sonic", "Ellipsis")
 
 
 class BadModel(BadVoice):

@@ -19,6 +19,7 @@ from studio.serve.live.chat import Chat
 from studio.serve.live.opening import open_stream
 from studio.serve.live.stream import InternalError, Outgoing, StreamEnd, UtteranceStream
 from studio.serve.middleware.addresses import address_of
+from studio.serve.middleware.auth import KEY_PROTOCOLS
 from studio.serve.middleware.connections import LINGER_S, close_socket, connection_of
 from studio.serve.middleware.rates import TokenBucket
 from studio.serve.settings import ServeSettings
@@ -81,7 +82,8 @@ class SpeakSession:
 
     async def run(self) -> None:
         """Serve the socket until either side closes it, then free all of its slots."""
-        await self._websocket.accept()
+        offered = self._websocket.scope.get("subprotocols", ())
+        await self._websocket.accept(next((one for one in offered if one in KEY_PROTOCOLS), None))
         await self._send_hello()
         reading = asyncio.create_task(self._read())
         closing = asyncio.create_task(self._closed.wait())

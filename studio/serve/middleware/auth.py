@@ -10,6 +10,7 @@ out of the browser's history. Programs send the key in a header. Raters' links n
 import hmac
 import html
 import ipaddress
+import itertools
 import json
 import re
 import secrets
@@ -29,7 +30,9 @@ LOOPBACK_NAMES = ("localhost", "localhost.localdomain")
 EVERY_ADDRESS = ("0.0.0.0", "::", "")
 HEADER = "x-studio-key"
 # Of the adapters, whose clients send the key in headers of their own and expect 401.
-FOREIGN_PATHS = ("/v1/", "/api/tts_streaming", "/tts/", "/gradio_api/mcp")
+FOREIGN_PATHS = ("/v1/", "/v2/voices", "/voices", "/api/tts_streaming", "/tts/", "/gradio_api/mcp")
+KEY_PROTOCOLS = ("token", "bearer")  # subprotocols of sockets behind which a client offers its key
+_KEY_PARAMETERS = ("api_key", "access_token", "authorization", "single_use_token")  # of the addresses of sockets
 WRONG_BURST, WRONG_PER_S = 10, 10 / 60  # wrong keys of one network address
 # What the browser of a rater or annotator fetches, with a signed link and then a token of its own.
 RATER_PATHS = re.compile(
@@ -193,12 +196,19 @@ def _is_foreign(scope: Scope) -> bool:
 
 
 def _foreign_key(scope: Scope) -> str:
-    """The key as clients of other systems send it: in a header, or in the address of a socket."""
+    """The key as foreign clients send it: in a header; browsers' sockets in the address or as a subprotocol."""
     scheme, _, token = _header(scope, "authorization").partition(" ")
     own = next(filter(None, (_header(scope, name) for name in ("xi-api-key", "kyutai-api-key", "x-api-key"))), "")
     if not own and scope["type"] == "websocket":
-        own = dict(_query(scope)).get("api_key", "")
+        query = dict(_query(scope))
+        own = next((query[name] for name in _KEY_PARAMETERS if name in query), "") or _protocol_key(scope)
     return own or (token.strip() if scheme.lower() in ("bearer", "token") else "")
+
+
+def _protocol_key(scope: Scope) -> str:
+    """The key of Deepgram's clients in browsers: what follows ``token`` or ``bearer`` in the offered subprotocols."""
+    offered = scope.get("subprotocols", [])
+    return next((key for scheme, key in itertools.pairwise(offered) if scheme in KEY_PROTOCOLS), "")
 
 
 def _header(scope: Scope, name: str) -> str:

@@ -1,11 +1,13 @@
 """Cartesia's own client speaks to the server over its socket, and over HTTP."""
 
 import base64
+import io
 import json
 from typing import Any
 
 import numpy as np
 import pytest
+import soundfile
 from cartesia import AuthenticationError, BadRequestError, Cartesia, InternalServerError
 from serve.serving import Served, Serving, eventually
 from tones import RATE_HZ, Script
@@ -14,6 +16,7 @@ from websockets.sync.client import ClientConnection, connect
 KEY = "a-key-that-nobody-guesses"
 WORDS = ["Alpha ", "beta ", "gamma."]
 RAW = {"container": "raw", "encoding": "pcm_s16le", "sample_rate": 24_000}
+RAW_FLOATS: Any = {"samplerate": 44_100, "channels": 1, "format": "RAW", "subtype": "FLOAT"}
 VOICE: Any = {"mode": "id", "id": "tone:low"}
 
 
@@ -193,3 +196,66 @@ def test_markdown_is_not_spoken_where_no_times_refer_to_it(serving: Serving, add
     assert server.engine.opened[-1]._text == ("**Alpha** beta." if add_timestamps else "Alpha beta.")
     words = [word for one in events if one.type == "timestamps" for word in one.word_timestamps.words]
     assert words == (["**Alpha**", "beta."] if add_timestamps else [])
+
+
+@pytest.mark.parametrize("container", ["raw", "wav"])
+def test_bytes_may_be_floats(serving: Serving, container: Any) -> None:
+    """As in the vendor's first example."""
+    server = serving()
+    form: Any = {"container": container, "encoding": "pcm_f32le", "sample_rate": 44_100}
+    body = client_of(server).tts.generate(model_id="sonic-3", transcript="Alpha.", voice=VOICE, output_format=form)
+    pcm, rate_hz = soundfile.read(
+        io.BytesIO(body.read()), dtype="float32", **({} if container == "wav" else RAW_FLOATS)
+    )
+    assert abs(len(pcm) / rate_hz - server.engine.opened[-1].samples / RATE_HZ) < 0.1
+    assert 0.01 < np.abs(pcm).max() <= 1.0
+
+
+def test_events_are_those_of_a_socket(serving: Serving) -> None:
+    server = serving()
+    asked: Any = {"transcript": "Alpha beta.", "voice": VOICE, "model_id": "sonic-3", "output_format": RAW}
+    events = [*client_of(server).tts.generate_sse(**asked, add_timestamps=True, context_id="mine")]
+    assert {one.context_id for one in events} == {"mine"}
+    assert len(sound(events)) // 2 == server.engine.opened[-1].samples
+    assert [one.word_timestamps.words for one in events if one.type == "timestamps"] == [["Alpha"], ["beta."]]
+    assert [one.type for one in events if one.done] == ["done"] and events[-1].done
+    assert {one.type for one in client_of(server).tts.generate_sse(**asked)} == {"chunk", "done"}
+    for wrong in ({"transcript": " "}, {"output_format": {**RAW, "container": "wav"}}, {"voice": "nobody"}):
+        with pytest.raises(BadRequestError):
+            client_of(server).tts.generate_sse(**{**asked, **wrong})
+
+
+def test_failure_is_the_last_event(serving: Serving) -> None:
+    server = serving(script=Script(speed=20.0, fail_at_word=1))
+    asked: Any = {"transcript": "Alpha beta.", "voice": VOICE, "model_id": "sonic-3", "output_format": RAW}
+    *_, last = client_of(server).tts.generate_sse(**asked)
+    assert (last.type, last.status_code, last.done) == ("error", 500, True) and "the script fails" in last.message
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [({"voice": {"id": "nobody"}}, "nobody"), ({"output_format": {"sample_rate": 3}}, "sample_rate")],
+)
+def test_error_reaches_the_context_of_its_message(serving: Serving, wrong: dict[str, Any], words: str) -> None:
+    """Their client waits for it there, for ever."""
+    with socket_of(serving()) as ws:
+        ws.send(json.dumps({"context_id": "mine", "transcript": "Alpha ", "continue": True, **wrong}))
+        error = json.loads(ws.recv(timeout=20))
+    assert (error["type"], error["context_id"], error["done"]) == ("error", "mine", True) and words in error["message"]
+
+
+def test_context_without_text_is_done_when_it_ends(serving: Serving) -> None:
+    server = serving()
+    with client_of(server).tts.websocket_connect() as connection:
+        context = connection.context(voice=VOICE)
+        context.no_more_inputs()
+        assert [one.type for one in context.receive()] == ["done"]
+    assert not server.engine.opened
+
+
+def test_browser_says_its_key_in_the_address(serving: Serving) -> None:
+    server = serving(key=KEY)
+    for name in ("api_key", "access_token"):
+        with socket_of(server, f"?{name}={KEY}") as ws:
+            ws.send(json.dumps({"transcript": "Alpha.", "context_id": "one", "voice": VOICE}))
+            assert json.loads(ws.recv(timeout=20))["context_id"] == "one"

@@ -14,6 +14,7 @@ from deepgram.environment import DeepgramClientEnvironment
 from deepgram.speak.v1.types import SpeakV1Text
 from serve.serving import Served, Serving, eventually
 from tones import RATE_HZ, Script
+from websockets.exceptions import InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
 KEY = "a-key-that-nobody-guesses"
@@ -199,3 +200,23 @@ def test_markdown_is_not_spoken_unless_the_text_is_plain(serving: Serving, query
     more: Any = {"additional_query_parameters": {"markup": "plain"} if query else {}}
     list(client_of(server).speak.v1.audio.generate(text="**Alpha** `beta`.", model="tone", request_options=more))
     assert server.engine.opened[-1]._text == spoken
+
+
+def test_headers_name_the_request_and_the_voice(serving: Serving) -> None:
+    """The vendor's packages before 5 fail without them."""
+    said = httpx.post(f"{serving().url}/v1/speak?model=tone", json={"text": "Alpha beta."}, timeout=60.0).headers
+    assert (said["dg-model-name"], said["dg-char-count"]) == ("tone", "11")
+    assert said["dg-request-id"] and said["dg-model-uuid"] and said["content-type"] == "audio/mpeg"
+
+
+@pytest.mark.parametrize("scheme", ["token", "bearer"])
+def test_browser_says_its_key_as_a_subprotocol(serving: Serving, scheme: Any) -> None:
+    server = serving(key=KEY)
+    url = f"{server.url.replace('http', 'ws')}/v1/speak"
+    offered: Any = [scheme, KEY, "x-deepgram-session-id", "1"]
+    with connect(url, proxy=None, subprotocols=offered) as ws:
+        assert ws.subprotocol == scheme and json.loads(ws.recv(timeout=20))["type"] == "Metadata"
+    offered[1] = "wrong"
+    with pytest.raises(InvalidStatus) as refused:
+        connect(url, proxy=None, subprotocols=offered)
+    assert refused.value.response.status_code == 401

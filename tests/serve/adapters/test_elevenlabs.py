@@ -166,7 +166,7 @@ def test_contexts_are_apart(serving: Serving) -> None:
         rest = list(heard(ws))
     assert {one["contextId"] for one in rest} == {"two"}
     assert "".join("".join(one["chars"]) for one in alignments(rest)) == "beta gamma "
-    assert rest[-1] == {"isFinal": True, "contextId": "two"}
+    assert rest[-1] == {"isFinal": True, "contextId": "two", "context_id": "two"}
 
 
 def test_closed_context_is_interrupted(serving: Serving) -> None:
@@ -234,10 +234,21 @@ def test_client_that_leaves_frees_its_slots(serving: Serving) -> None:
 )
 def test_bad_address_is_explained(serving: Serving, path: str, says: str) -> None:
     with connect(f"{serving().url.replace('http', 'ws')}/v1/text-to-speech/{path}", proxy=None) as ws:
+        say(ws, text=" ")
         assert says in json.loads(ws.recv(timeout=20))["message"]
         with pytest.raises(ConnectionClosed) as closed:
             ws.recv(timeout=20)
     assert closed.value.rcvd is not None and closed.value.rcvd.code == 1008
+
+
+def test_bad_address_is_told_to_the_context_that_waits(serving: Serving) -> None:
+    """Frameworks ignore what comes before their first message, and wait for their context for ever."""
+    with connect(f"{serving().url.replace('http', 'ws')}/v1/text-to-speech/alloy/multi-stream-input", proxy=None) as ws:
+        with pytest.raises(TimeoutError):
+            ws.recv(timeout=0.2)
+        say(ws, text=" ", context_id="one")
+        error = json.loads(ws.recv(timeout=20))
+    assert (error["error"], error["contextId"], error["context_id"]) == ("bad_voice", "one", "one")
 
 
 @pytest.mark.parametrize("kind", ["stream-input", "multi-stream-input"])

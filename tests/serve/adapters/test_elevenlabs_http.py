@@ -1,11 +1,13 @@
 """ElevenLabs' own client speaks whole texts over HTTP: bytes, and JSON with the times of the characters."""
 
 import base64
+import io
 from typing import Any
 
 import httpx
 import numpy as np
 import pytest
+import soundfile
 from elevenlabs import VoiceSettings
 from elevenlabs.core.api_error import ApiError
 from serve.adapters.test_elevenlabs import client_of
@@ -27,6 +29,13 @@ def test_convert_and_stream_give_the_sound(serving: Serving) -> None:
     whole = spoken(server)
     streamed = b"".join(client_of(server).text_to_speech.stream("tone:low", text=TEXT, output_format=FORM))
     assert len(whole) > RATE_HZ / 2 and np.array_equal(np.frombuffer(streamed, "<i2"), whole)
+
+
+def test_sound_may_be_a_wav(serving: Serving) -> None:
+    server = serving()
+    sound = b"".join(client_of(server).text_to_speech.convert("tone:low", text=TEXT, output_format="wav_24000"))
+    pcm, rate_hz = soundfile.read(io.BytesIO(sound), dtype="int16")
+    assert rate_hz == RATE_HZ and np.array_equal(pcm, spoken(server))
 
 
 def test_speed_changes_the_length_alone(serving: Serving) -> None:

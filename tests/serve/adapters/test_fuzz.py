@@ -1,6 +1,6 @@
 """Hostile messages to every foreign protocol: no 500, no exception in the log, no slot that stays taken.
 
-``STUDIO_FUZZ_MESSAGES`` sets how many (300; 100,000 take an hour).
+``STUDIO_FUZZ_MESSAGES`` sets how many (400; 100,000 take an hour).
 """
 
 import json
@@ -21,7 +21,7 @@ from tones import Script
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
-MESSAGES = int(os.environ.get("STUDIO_FUZZ_MESSAGES", "300"))
+MESSAGES = int(os.environ.get("STUDIO_FUZZ_MESSAGES", "400"))
 SHARE_BY_HTTP = 0.25
 VALUES: list[Any] = [
     *(None, True, False, 0, -1, 1.5, 1e400, 2**70, "", " ", "word ", "Alpha beta. ", "\ud800", "\x00", "é", "tone:low"),
@@ -42,6 +42,7 @@ ROUTES = {
     "/v1/text-to-speech/tone:low/stream/with-timestamps": ("text", "output_format"),
     "/tts/bytes": ("transcript", "voice", "model_id", "output_format"),
     "/v1/speak": ("text",),
+    "/tts/sse": ("transcript", "voice", "context_id", "output_format", "add_timestamps"),
 }
 QUERIES = (
     "",

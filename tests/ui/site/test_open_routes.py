@@ -22,6 +22,7 @@ from ui.owner_site import Site
 
 from studio.mos.store.database import Store
 from studio.serve.app import create_app
+from studio.serve.middleware.auth import FOREIGN_PATHS
 from studio.serve.settings import ServeSettings
 from studio.ui.app import mount
 from studio.ui.gradio_middleware import PageLimits
@@ -40,11 +41,13 @@ FOR_ANYONE = {
     *(("POST", f"/v1/text-to-speech/{{voice}}{rest}") for rest in ("", "/stream", "/with-timestamps")),
     ("POST", "/v1/text-to-speech/{voice}/stream/with-timestamps"),
     ("POST", "/tts/bytes"),
+    ("POST", "/tts/sse"),
     ("POST", "/v1/speak"),
     ("POST", "/v1/audio/speech"),  # speech for clients of other systems, with the limits of /ws/speak
     ("GET", "/v1/audio/voices"),
     ("GET", "/v1/models"),
-    ("GET", "/v1/voices"),
+    ("GET", "/v1/models/{model}"),
+    *(("GET", path) for path in ("/v1/voices", "/v1/voices/{voice}", "/v2/voices", "/voices", "/voices/{voice}")),
     ("GET", "/traces/{token}.trace"),  # the token is the key
     ("GET", "/traces/{token}.wav"),
     ("GET", "/traces/{token}.view"),
@@ -156,7 +159,7 @@ WITH_TOKEN = {
     ("POST", "/systems/remove"),
 }
 # Their clients expect 400 where the studio's own get 422.
-BAD_REQUESTS = {("POST", path) for path in ("/v1/audio/speech", "/v1/speak", "/tts/bytes")}
+BAD_REQUESTS = {("POST", path) for path in ("/v1/audio/speech", "/v1/speak", "/tts/bytes", "/tts/sse")}
 FOREIGN_SOCKETS = {f"/v1/text-to-speech/{{voice}}/{kind}" for kind in ("stream-input", "multi-stream-input")}
 FOREIGN_SOCKETS |= {"/api/tts_streaming", "/tts/websocket", "/v1/speak"}
 SOCKETS = {"/ws/speak", "/mos/live"} | FOREIGN_SOCKETS
@@ -277,7 +280,9 @@ def test_every_route_is_listed_or_answers_404(app: FastAPI, methods: Sequence[st
                 if (asked, path) in WITH_TOKEN:
                     assert said.status_code in (403, 404, 405, 429), where
                 elif (asked, path) in BAD_REQUESTS:
-                    message = {"/v1/speak": "err_msg", "/tts/bytes": "message"}.get(path, "error")
+                    message = {"/v1/speak": "err_msg", "/tts/bytes": "message", "/tts/sse": "message"}.get(
+                        path, "error"
+                    )
                     assert said.status_code == 400 and said.json()[message], where
                 elif (asked, path) in known:
                     assert said.status_code in (200, 204, 303, 403, 404, 405, 422, 429), where
@@ -316,7 +321,7 @@ def test_with_a_key_only_rater_routes_are_open(keyed: FastAPI) -> None:
             continue
         for hostile in ("1", "%2e%2e%2fresults", "..%2f..%2fresults"):
             said = client.request(method, filled(path, hostile), json={})
-            status = 401 if path.startswith(("/v1/", "/tts/", "/gradio_api/mcp")) else 403
+            status = 401 if path.startswith(FOREIGN_PATHS) else 403
             wants_key = said.status_code == status and '"no_key"' in said.text
             may = path in WITHOUT_KEY or path.startswith("/studio-assets/")
             if said.request.method != "HEAD":
