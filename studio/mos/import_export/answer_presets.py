@@ -25,7 +25,7 @@ _ITEMS = (
 _SYSTEMS = ("system", "model", "method", "condition", "algorithm", "codec")
 _SCORES = (
     "score", "rating", "vote", "mos", "cmos", "smos", "dmos", "value", "opinion", "answer", "response", "votes",
-           "choice", "mos_score", "rating_value", "rating_score", "score_value",
+    "choice", "mos_score", "rating_value", "rating_score", "score_value",
 )  # fmt: skip
 _FILES = (
     "file", "filename", "file_name", "file_url", "url", "path", "file_path", "audio", "audio_path", "audio_file",
