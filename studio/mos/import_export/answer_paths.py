@@ -30,7 +30,7 @@ def named_by_files(table: AnswerTable, columns: Mapping[str, str]) -> tuple[Answ
     systems = table.cells[columns["system"]] if "system" in columns else [""] * rows
     found = [list(map(names_of, table.cells[columns[side]], systems)) for side in sides]
     if is_pair and any(one == two for (one, _), (two, _) in zip(*found, strict=True)):
-        return table, dict(columns), []  # their names tell no systems
+        return table, dict(columns), []  # the names do not contain the systems
     known = {what: column for what, column in columns.items() if what != "file"}
     new = {
         "system" if side == "file" else side: [system for system, _ in of]

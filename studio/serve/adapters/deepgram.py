@@ -221,7 +221,7 @@ class DeepgramSession(ContextSession[_Utterance]):
 
 
 def _names(card: Card) -> dict[str, str]:
-    """What clients are told of the voice."""
+    """The voice, in the fields of a Deepgram model."""
     return {"model_name": card.name, "model_version": "1", "model_uuid": str(uuid5(NAMESPACE_URL, card.name))}
 
 

@@ -133,7 +133,7 @@ class ElevenLabsSession(ContextSession[_Context]):
         self._is_ending = False
 
     async def _send_hello(self) -> None:
-        """Send nothing. What is wrong with the address is told with the first message, when clients listen."""
+        """Send nothing. An error in the address is reported on the first message, when clients listen."""
         self._wrong: StudioError | None = None
         query, aliases = self._websocket.query_params, self._settings.voice_aliases
         try:

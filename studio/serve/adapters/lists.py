@@ -15,7 +15,7 @@ from studio.serve.adapters.voices import BadModel, addresses
 from studio.serve.responses import private_json
 
 _PAGED = "2024-11-13"  # the version of Cartesia's API since which lists are pages
-_CREATED = "2026-01-01T00:00:00Z"  # what Cartesia's clients must be told of a voice; voices have no date here
+_CREATED = "2026-01-01T00:00:00Z"  # a field that Cartesia's clients require; voices have no date here
 
 
 def add_lists(app: FastAPI, engine: Engine) -> None:

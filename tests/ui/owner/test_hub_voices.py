@@ -132,7 +132,7 @@ def test_a_voice_is_published(site: Site, hub: Hub, enter: Callable[..., Any], t
     page.get_by_label("Publish as").fill(f"rook/{theme}")
     page.get_by_label("Private").check()
     page.get_by_role("button", name="Publish").click()
-    page.get_by_text("readable by those whom you admit").wait_for()
+    page.get_by_text("readable by people that you admit").wait_for()
     page.locator("dialog").get_by_role("button", name="Publish").click()
     page.get_by_text("wren is published.").wait_for()
     assert page.get_by_role("link", name=f"rook/{theme}").get_attribute("href").startswith(hub.url)

@@ -99,7 +99,7 @@ export class Publishing extends Section {
     event.preventDefault();
     const wanted = { voice: this.voice.value, repo: this.repo.value.trim(), private: this.private.checked };
     return this.tried(async () => {
-      const who = wanted.private ? "those whom you admit" : "everybody";
+      const who = wanted.private ? "people that you admit" : "everybody";
       const text = `Its files will be readable by ${who}; files of an earlier version there are replaced.`;
       if (!(await this.confirm(`Publish “${wanted.voice}” as ${wanted.repo}?`, text, "Publish"))) return;
       this.showMessage();
