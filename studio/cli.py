@@ -3,9 +3,11 @@
 ``say``, ``train`` and ``bench`` work where gradio, fastapi, pydantic and sqlmodel are absent.
 """
 
+import logging
 import os
 import signal
 import sys
+import threading
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -32,6 +34,8 @@ from studio.commands.words import words
 from studio.core.checks import escape_unprintable
 from studio.core.errors import StudioError
 from studio.core.terminal import print_line
+
+_SENT_AGAIN_S = 0.05
 
 
 class _Group(TyperGroup):
@@ -100,6 +104,26 @@ def _end(number: int, frame: object) -> None:
     raise _Terminated(number)
 
 
+def _send_again(unraisable: "sys.UnraisableHookArgs") -> None:
+    """Send a signal again whose exception was raised where none can leave: in a callback of a C library or weakref."""
+    error = unraisable.exc_value
+    if isinstance(error, (_Terminated, KeyboardInterrupt)):
+        number = signal.SIGINT
+        if isinstance(error, _Terminated):
+            number = error.number
+            signal.signal(number, _end)
+        timer = threading.Timer(_SENT_AGAIN_S, os.kill, [os.getpid(), number])  # it wakes a main thread that waits
+        timer.daemon = True
+        timer.start()
+    else:
+        sys.__unraisablehook__(unraisable)
+
+
+def _is_no_signal(record: logging.LogRecord) -> bool:
+    """Whether a record of the log has no traceback of a signal: SQLAlchemy writes one before it goes on ending."""
+    return not (record.exc_info and isinstance(record.exc_info[1], (_Terminated, KeyboardInterrupt)))
+
+
 @contextmanager
 def _signals_as_exceptions() -> Generator[None]:
     """Let SIGTERM and SIGHUP raise an exception, so that a command closes its files and databases.
@@ -110,6 +134,9 @@ def _signals_as_exceptions() -> Generator[None]:
     if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # not under nohup
         handlers[signal.SIGHUP] = lambda *_: signal.raise_signal(signal.SIGTERM)
     before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+    hook, sys.unraisablehook = sys.unraisablehook, _send_again
+    if logging.lastResort:
+        logging.lastResort.addFilter(_is_no_signal)
     try:
         yield
     except _Terminated as terminated:
@@ -118,6 +145,7 @@ def _signals_as_exceptions() -> Generator[None]:
         signal.signal(terminated.number, signal.SIG_DFL)
         signal.raise_signal(terminated.number)
     finally:
+        sys.unraisablehook = hook
         for number, handler in before.items():
             signal.signal(number, handler)
 

@@ -97,3 +97,34 @@ def test_app_closes_its_database_before_it_ends(sent: signal.Signals, tmp_path: 
     assert app.returncode == (130 if sent is signal.SIGINT else -signal.SIGTERM)
     assert rows_of_a_copy(data, tmp_path / "copy.sqlite"), "the owner's token was acknowledged by being printed"
     assert not (data / "studio.sqlite-wal").exists()
+
+
+# A command that is sent a signal in a callback, where Python ignores what the signal's handler raises.
+CALLBACK = """
+import signal, sys, time, weakref
+import studio.cli
+from studio.core.terminal import print_line
+
+class Referent: pass
+
+def command():
+    one = Referent()
+    reference = weakref.ref(one, lambda _: signal.raise_signal(int(sys.argv[1])))
+    del one
+    print_line("goes on")
+    try:
+        time.sleep(90)
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+studio.cli.cli = command
+studio.cli.main()
+"""
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_signal_in_a_callback_ends_the_command(number: signal.Signals) -> None:
+    with running([sys.executable, "-c", CALLBACK, str(int(number))], stdout=-1, stderr=-1) as command:
+        said, errors = command.communicate(timeout=200)
+    assert (said, errors) == ("goes on\n", "")  # asleep when the signal comes again
+    assert command.returncode == (130 if number == signal.SIGINT else -signal.SIGTERM)
