@@ -175,7 +175,10 @@ class ManifestBuilder:
         if lacking and incomplete:
             self.warnings.append(f"incomplete: {'; '.join(lacking)}")
         elif lacking:
-            do = "every system says every item; add the sounds, or let systems lack texts (incomplete = true)"
+            do = (
+                "every system says every item; add the sounds, or let systems lack texts (--incomplete, or "
+                "incomplete = true)"
+            )
             raise BadFile("; ".join(lacking), do)
         with_sound = {item for item, _ in self.files}
         self._refuse([i.name for i in self.items.values() if i.name not in with_sound], "no sound")

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from studio.core.plurals import counted
 from studio.mos.report.cells import (
     MINUS,
     PM,
@@ -43,7 +44,7 @@ def _friedman(question: str, tests: Mapping[str, Any]) -> ReportTable:
         "answers; each test generalises to other blocks of its kind only. W: Kendall's coefficient of concordance."
     ]
     if left_out := tests["rater"]["left_out"]:
-        notes.append(f"{left_out} raters without ratings of every system are left out.")
+        notes.append(f"left out: {counted(left_out, 'rater')} without ratings of every system.")
     columns = ["Blocks", "systems", "blocks", "chi-squared", "p", "W"]
     return ReportTable(f"{question}: Friedman's test", columns, rows, notes)
 
@@ -84,7 +85,7 @@ def subject_bias_tables(results: Mapping[str, Any]) -> list[ReportTable]:
         notes = [_BIAS, _range(model, digits), *small_sample_notes(model["systems"].values())]
         notes += [_SHRUNK] if model["is_shrunk"] else []
         if model["left_out"]:
-            notes.append(f"{model['left_out']} raters with fewer than three answers are left out.")
+            notes.append(f"left out: {counted(model['left_out'], 'rater')} with fewer than three answers.")
         columns = ["System", f"mean {PM} 95% interval", f"without bias {PM} 95% interval"]
         tables.append(ReportTable(f"{question['id']}: without the raters' bias (P.913)", columns, rows, notes))
     return tables
@@ -106,6 +107,6 @@ def _range(model: Mapping[str, Any], digits: int) -> str:
     bias, spread = ([one[name] for one in raters] for name in ("bias", "inconsistency"))
     low, high = number(min(bias), digits), number(max(bias), digits)
     return (
-        f"{len(raters)} raters: bias {low} to {high}, inconsistency {number(min(spread), digits)} to "
+        f"{counted(len(raters), 'rater')}: bias {low} to {high}, inconsistency {number(min(spread), digits)} to "
         f"{number(max(spread), digits)}."
     )

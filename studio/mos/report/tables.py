@@ -4,6 +4,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from studio.core.plurals import counted
 from studio.mos.analysis.stopping_rule import widths
 from studio.mos.report.beside_means import rank_tables, subject_bias_tables
 from studio.mos.report.cells import (
@@ -51,7 +52,9 @@ UNEQUAL_SCRIPTS = (
 
 def latex(results: Mapping[str, Any]) -> str:
     """Tables of the papers, ordinal models and predictions as LaTeX floats without packages."""
-    head = [f"% {one_line(results['name'])}: {results['raters']} raters, {results['answers']} answers"]
+    head = [
+        f"% {one_line(results['name'])}: {counted(results['raters'], 'rater')}, {counted(results['answers'], 'answer')}"
+    ]
     tables = [*paper_tables(results), *margin_tables(results), *second_opinion_tables(results)]
     tables += predicted_tables(results)
     return "\n\n".join([*head, *(latex_table(t) for t in tables)]) + "\n"
@@ -60,11 +63,11 @@ def latex(results: Mapping[str, Any]) -> str:
 def markdown(results: Mapping[str, Any]) -> str:
     """All tables as Markdown."""
     where = (
-        f"{results['raters']} raters, {results['finished']} finished; answers {answer_count(results)}; "
-        f"{results['left_out']} raters excluded by the gates."
+        f"{counted(results['raters'], 'rater')}, {results['finished']} finished; answers {answer_count(results)}; "
+        f"{counted(results['left_out'], 'rater')} excluded by the gates."
     )
     if results["design"] is None:  # of a file
-        where = f"{results['raters']} raters; {results['answers']} answers."
+        where = f"{counted(results['raters'], 'rater')}; {counted(results['answers'], 'answer')}."
     parts = [f"# {markdown_text(results['title'])}", where]
     parts += [markdown_text(rule)] if (rule := stopping_rule_text(results)) else []
     tables = [*paper_tables(results), *margin_tables(results), *second_opinion_tables(results)]

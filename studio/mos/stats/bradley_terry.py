@@ -293,7 +293,8 @@ def _missing_reason(wins: F8, games: F8, systems: list[str], strong: list[list[i
         won, lost = wins[inside][:, ~inside].any(), wins[~inside][:, inside].any()
         if not (won and lost):
             met = games[inside][:, ~inside].any()
-            apart = "only tied with" if met else "was never compared with"
+            verb = "was" if len(group) == 1 else "were"
+            apart = f"{verb} only tied with" if met else f"{verb} never compared with"
             did = apart if not won and not lost else "never lost to" if won else "never won against"
             return (
                 f"maximum likelihood has no finite solution: {name} {did} the other systems; "

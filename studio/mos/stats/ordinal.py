@@ -23,6 +23,7 @@ import numpy as np
 import scipy
 
 from studio.core.errors import BadOption
+from studio.core.plurals import counted
 from studio.mos.stats.clusters import degrees_of_freedom, effective_clusters
 from studio.mos.stats.columns import F8, I8, Ratings, ScoreScale, distinct
 from studio.mos.stats.interval import Interval, count_distinct, logistic, logit, t_cdf, t_quantile
@@ -202,7 +203,10 @@ def _check(ratings: Ratings, levels: F8, groupings: dict[Term, I8]) -> None:
     raters, scripts = count_distinct(ratings.rater), count_distinct(ratings.item)
     effects = sum(int(codes.max()) + 1 for codes in groupings.values())
     if raters < 2 or scripts < 2:
-        raise BadOption(f"there are {raters} raters and {scripts} scripts", "the model needs at least two of each")
+        raise BadOption(
+            f"the answers are of {counted(raters, 'rater')} and {counted(scripts, 'script')}",
+            "the model needs at least two of each",
+        )
     if len(levels) < 2:
         raise BadOption("all scores are equal", "the model needs at least two levels")
     if len(levels) > MOST_LEVELS:

@@ -63,7 +63,7 @@ def test_reason_for_a_missing_model_is_printed(world: World) -> None:
     [naturalness, coherence] = second_opinion_tables(results_of(world, "alone"))
     for table in (naturalness, coherence):
         assert [row[2:] for row in table.rows] == [["–", "–"]] * 3
-        assert table.notes == ["No model: there are 1 raters and 3 scripts."]
+        assert table.notes == ["No model: the answers are of 1 rater and 3 scripts."]
 
 
 @pytest.mark.parametrize("name", ["pairs", "page"])

@@ -82,7 +82,7 @@ def test_few_raters_and_scripts_are_noted():
     ("rows", "said"),
     [
         ([("x", "y", "a"), ("x", "y", "a")], "y never won against"),
-        ([("x", "y", "tie"), ("z", "w", "tie")], "was never compared with"),
+        ([("x", "y", "tie"), ("z", "w", "tie")], "w, z were never compared with"),
         ([("x", "y", "tie"), ("y", "z", "a"), ("z", "w", "tie")], "w, z never won against"),
     ],
 )

@@ -173,8 +173,8 @@ def test_random_effects_widen_the_mean_with_the_degrees_of_freedom_of_means():
     ("rows", "why"),
     [
         ([], "no ratings"),
-        ([("r", "i", "s", 3.0), ("r", "j", "s", 4.0)], "there are 1 raters and 2 scripts"),
-        ([("r", "i", "s", 3.0), ("q", "i", "s", 4.0)], "there are 2 raters and 1 scripts"),
+        ([("r", "i", "s", 3.0), ("r", "j", "s", 4.0)], "the answers are of 1 rater and 2 scripts"),
+        ([("r", "i", "s", 3.0), ("q", "i", "s", 4.0)], "the answers are of 2 raters and 1 script"),
         ([(r, i, "s", 5.0) for r in "qr" for i in "ij"], "all scores are equal"),
         ([(r, f"i{k}", "s", float(k)) for r in "qr" for k in range(MOST_LEVELS + 1)], "12 levels"),
         ([(f"r{k}", f"i{k % 2}", "s", float(k % 2)) for k in range(4100)], "4102 effects"),
