@@ -86,7 +86,7 @@ def read_answers(path: Path, options: FileOptions = FileOptions()) -> FileAnswer
         raise BadOption(f"{path.name} has no system {reference!r:.80}", "name a rated system as the reference")
     first = rows.distinct[0]
     kind = options.kind or _kind_of(first, reference)
-    notes = [*_unknown_notes(rows), *_repeat_notes(rows)]
+    notes = [*_unknown_notes(rows), *_repeat_notes(rows), *_spelling_notes(rows.distinct)]
     options = replace(options, reference=reference)
     config, scale_notes = _config(kind, rows.distinct, options, known.scale)
     anchor = _mid_anchor(rows.distinct) if kind == "mushra" else None
@@ -221,6 +221,19 @@ def _repeat_notes(rows: AnswerRows) -> list[str]:
         f"{repeats:,} answers are further ones of a rater to the same script and "
         f"{'pair' if rows.distinct[0].a else 'system'}, and count too: take copies out of the file"
     ]
+
+
+def _spelling_notes(rows: Sequence[AnswerRow]) -> list[str]:
+    """Names of systems that differ in capitals only."""
+    names: dict[str, set[str]] = {}
+    for name in {name for row in rows for name in (row.system, row.a, row.b) if name}:
+        names.setdefault(name.casefold(), set()).add(name)
+    alike = [" and ".join(sorted(those)) for _, those in sorted(names.items()) if len(those) > 1]
+    return (
+        [f"names of systems that differ in capitals only are systems of their own: {', '.join(alike[:10])}"]
+        if alike
+        else []
+    )
 
 
 def _anchors(rows: Sequence[AnswerRow]) -> set[str]:

@@ -16,7 +16,8 @@ class Preset:
 
 _RATERS = (
     "rater", "participant", "subject", "listener", "worker", "user", "judge", "voter", "annotator", "assessor",
-    "evaluator", "respondent", "prolific", "prolific_pid", "session_uuid", "email", "email_address", "listenerinfo",
+    "evaluator", "respondent", "prolific", "prolific_pid", "participant_public", "participant_private",
+    "session_uuid", "email", "email_address", "listenerinfo",
 )  # fmt: skip
 _ITEMS = (
     "item", "script", "sentence", "utterance", "utt", "text_id", "stimulus", "sample", "clip", "page", "trial",
@@ -48,7 +49,7 @@ def _either(*words: str) -> tuple[str, ...]:
 # Columns of the two systems of a vote; a vote may also name the column.
 _SIDES = {
     side: tuple(
-        f"{word}{end}"
+        name
         for word in (
             "system",
             "model",
@@ -61,9 +62,10 @@ _SIDES = {
             "audio",
             "clip",
         )
-        for end in (f"_{side}", f"_{number}", str(number), side)
+        for one in (side, number, where)
+        for name in (f"{word}_{one}", f"{word}{one}", f"{one}_{word}")
     )
-    for side, number in (("a", 1), ("b", 2))
+    for side, number, where in (("a", "1", "left"), ("b", "2", "right"))
 }
 # webMUSHRA asks for what its configuration names; newer versions add the session.
 _WEBMUSHRA_RATERS = ("session_uuid", "questionaire_uuid", "uuid", *_with_ids(_RATERS), "name", "participant_email")
@@ -155,6 +157,13 @@ PRESETS: Mapping[str, Preset] = {
                 "judgment",
                 "judgement",
                 "selected",
+                "vote",
+                "win",
+                "result",
+                "label",
+                "better",
+                "verdict",
+                "decision",
                 "response",
                 "answer",
             ),
@@ -200,7 +209,27 @@ _OUTCOMES = {
     "both_bad": ("both_bad", "bothbad", "both bad", "tie (bothbad)", "tie (both bad)", "tie_bothbad", "neither"),
 }  # fmt: skip
 OUTCOME_OF = {said: outcome for outcome, ways in _OUTCOMES.items() for said in ways}
-UNKNOWN = frozenset(("na", "n/a", "#n/a", "nan", "null", "nil", "missing", "-", "--", ".", "?"))  # as no score
+UNKNOWN = frozenset(
+    (
+        "na",
+        "n/a",
+        "#n/a",
+        "nan",
+        "null",
+        "nil",
+        "missing",
+        "-",
+        "--",
+        ".",
+        "?",
+        "#div/0!",
+        "#value!",
+        "#ref!",
+        "#name?",
+        "#num!",
+        "#null!",
+    )
+)  # as no score
 # Scores in words: ACR, DCR and CCR of ITU-T P.800, in this order.
 _WORDS = (
     (1, "bad poor fair good excellent".split()),

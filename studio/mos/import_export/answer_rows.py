@@ -6,6 +6,7 @@ first) or a count of votes (a, b, wins_a, wins_b, ties). Exports of the studio h
 """
 
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -70,7 +71,7 @@ _NEEDED = {
 _NAMES = ("rater", "item")
 _SCORED = ("system", "score")
 _OF_SCORES = ("rater", "item", "system", "score", "question", "tags", "file")
-_PREFIXES = ("", "answer.", "input.")  # of Mechanical Turk's columns
+_PREFIXES = ("", "answer.", "input.", "spreadsheet:")  # of Mechanical Turk and Gorilla
 FIELDS = (*_OF_SCORES, "a", "b", "outcome", "wins_a", "wins_b", "ties")
 
 
@@ -147,9 +148,9 @@ def widened(table: AnswerTable, name: str, mapped: Mapping[str, str]) -> tuple[A
 
 
 def _are_signed(table: AnswerTable, column: str) -> bool:
-    """Whether a column holds numbers of which some are below -1, so that they are scores and no outcomes."""
+    """Whether a column holds numbers of which some are below -1 or above 2, so that they are scores and no outcomes."""
     cells = {cell.strip().replace("\u2212", "-") for cell in set(table.cells[column])}
-    return any(re.fullmatch(r"-(?:[2-9]|[1-9]\d+|\d+[.,]\d+)", cell) for cell in cells) and all(
+    return any(re.fullmatch(r"-(?:[2-9]|[1-9]\d+|\d+[.,]\d+)|\+?(?:[3-9]|[1-9]\d+)", cell) for cell in cells) and all(
         re.fullmatch(r"[-+]?\d+(?:[.,]\d+)?", cell) for cell in cells if cell and cell.casefold() not in UNKNOWN
     )
 
@@ -174,14 +175,14 @@ def read_rows(table: AnswerTable, columns: Mapping[str, str]) -> tuple[AnswerRow
     apart = [what for what in _NAMES if what in columns]
     alike = [what for what in columns if what not in apart]
     lines = zip(*(table.cells[columns[what]] for what in alike), strict=True)
-    names = (map(str.strip, table.cells[columns[what]]) if what in apart else repeat(None) for what in _NAMES)
+    names = (map(_name, table.cells[columns[what]]) if what in apart else repeat(None) for what in _NAMES)
     known: dict[tuple[str, ...], _Line] = {}
     checked: set[str | None] = {None}
     for number, (key, rater, item) in enumerate(zip(lines, *names, strict=False)):
         if (line := known.get(key)) is None or rater not in checked or item not in checked:
             own = {what: name for what, name in zip(_NAMES, (rater, item), strict=True) if name is not None}
             if line is None:
-                cells = own | {what: cell.strip() for what, cell in zip(alike, key, strict=True)}
+                cells = own | {what: _name(cell) for what, cell in zip(alike, key, strict=True)}
                 line = known[key] = _read_line(cells, as_word, distinct, table.where(number))
             elif not line.missing:
                 _check_names(own, table.where(number))
@@ -205,6 +206,11 @@ def read_rows(table: AnswerTable, columns: Mapping[str, str]) -> tuple[AnswerRow
             f"{table.name} has {len(systems):,} systems, {MAX_SYSTEMS} are allowed", "map the column of the systems"
         )
     return AnswerRows(raters, items, list(distinct), np.array(codes, np.int64)), left_out
+
+
+def _name(cell: str) -> str:
+    """A cell without blanks around it; an accent is one character, as in names of sounds."""
+    return unicodedata.normalize("NFC", cell.strip())
 
 
 @dataclass(frozen=True, slots=True)

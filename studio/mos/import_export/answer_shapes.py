@@ -206,7 +206,7 @@ def scores_of_columns(
 # Columns of numbers that are no scores.
 _ABOUT = re.compile(
     r"(unnamed.*|index|(.*_)?(id|uid|uuid|time|age|ms|sec|seconds|order|plays?|count|number|rank)|time_.*|timestamp|date.*"
-    r"|duration.*|session.*|years?|rt|trial|trial_.*|page|page_.*|n|seed|version|gender|sex)"
+    r"|duration.*|session.*|years?|rt|.*[._]rt|trial|trial_.*|page|page_.*|n|seed|version|gender|sex)"
 )
 
 

@@ -42,6 +42,9 @@ def votes(found: FileAnswers) -> list[tuple[str, str, str, str, str]]:
         "Timestamp,Email Address,system,item,score\n5 May,r1,heron,s1,4\n5 May,r2,teal,s1,2\n",
         "item,system,r1,r2\ns1,heron,4,\ns1,teal,NA,2\n",
         "file,r1,r2\nx/heron/s1.wav,4,\nx/teal/s1.wav,,2\n",
+        "Participant Public ID,Response,Spreadsheet: system,Spreadsheet: item\nr1,4,heron,s1\nr2,2,teal,s1\n",
+        "rater,item,system,mos\nr1,s1,heron,4\nr2,s1,teal,2\nr3,s1,teal,#DIV/0!\n",
+        "participant,stimulus,system,rating.response,rating.rt\nr1,s1,heron,4,1.2\nr2,s1,teal,2,1.1\n",
         "rater,system,s1,s2\nr1,heron,4,3\nr2,teal,2,1\n",
         "Participant,How natural? [heron_s1],How natural? [heron_s2],How natural? [teal_s1],How natural? [teal_s2]\n"
         "r1,4,3,,\nr2,,,2,1\n",
@@ -126,6 +129,8 @@ LABEL_STUDIO = [
             "r2,s1,heron,teal,nonReference\n",
             "csv",
         ),
+        ("rater,item,system_left,system_right,win\nr1,s1,heron,teal,left\nr2,s1,heron,teal,Right\n", "csv"),
+        ("rater,item,left_model,right_model,vote\nr1,s1,heron,teal,left\nr2,s1,heron,teal,model2\n", "csv"),
         ("rater,item,a,b,answer\nr1,s1,heron,teal,I prefer the first one\nr2,s1,heron,teal,Second\n", "csv"),
         (json.dumps(LABEL_STUDIO), "json"),
     ],
@@ -183,3 +188,16 @@ def test_anchors_are_known_by_their_names(tmp_path: Path) -> None:
     assert found.roles == {"reference": "reference", "anchor35": "anchor", "anchor70": "anchor"}
     without = file_results(found)["rank_tests"]["score"]["systems"]
     assert without["systems"] == ["A", "B"]
+
+
+def test_accents_are_one_character_and_capitals_are_reported(tmp_path: Path) -> None:
+    found = read(
+        tmp_path, "rater,item,system,score\nr1,s1,caf\u00e9,4\nr2,s1,cafe\u0301,2\nr1,s1,Heron,4\nr2,s1,heron,3\n"
+    )
+    assert found.systems == ["Heron", "caf\u00e9", "heron"]
+    assert "differ in capitals only are systems of their own: Heron and heron" in " ".join(found.notes)
+
+
+def test_a_numeric_vote_column_is_a_comparison(tmp_path: Path) -> None:
+    found = read(tmp_path, "rater,item,a,b,vote\nr1,s1,heron,teal,1\nr2,s1,heron,teal,3\n")
+    assert found.config.kind == "ccr"
