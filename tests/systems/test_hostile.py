@@ -1,5 +1,6 @@
 """Servers that answer wrongly, or want a key sent elsewhere: a sentence, and the key stays here."""
 
+import base64
 import json
 import threading
 from collections.abc import Callable, Generator
@@ -7,12 +8,13 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from systems.speaking import failure
+from systems.speaking import failure, spoken, tone
 from websockets.datastructures import Headers
 from websockets.http11 import Request, Response
 from websockets.sync.server import ServerConnection, serve
 
 from studio.core.errors import BadOption
+from studio.core.events import Ended, WordEnd
 from studio.systems.settings import check_system
 
 KEY = "sk-a-secret-key-of-a-test"
@@ -59,6 +61,19 @@ _REALTIME = {"kind": "realtime", "dialect": "vllm"}
 def test_an_answer_that_is_not_understood_is_told_so(system: dict[str, str], message: Any) -> None:
     with served(said(message)) as url:
         assert "not understood" in failure({**system, "url": url})
+
+
+@pytest.mark.parametrize("kind", ["elevenlabs", "elevenlabs-multi"])
+@pytest.mark.parametrize(("durations", "final"), [("charDurationsMs", "isFinal"), ("charsDurationsMs", "is_final")])
+def test_fields_of_elevenlabs_have_two_spellings(kind: str, durations: str, final: str) -> None:
+    """Servers follow the vendor's older documents or its newer ones."""
+    times = {"chars": [*"Good."], "charStartTimesMs": [0, 100, 200, 300, 400], durations: [100] * 5}
+    sound = base64.b64encode(tone(0.5).tobytes()).decode("ascii")
+    messages = {"audio": sound, "alignment": times, "context_id": "one"}, {final: True, "context_id": "one"}
+    with served(said(*messages)) as url:
+        trace = spoken({"kind": kind, "url": url}, "Good.")
+    ended = [one.sample for one in trace.events if isinstance(one, WordEnd)]
+    assert isinstance(trace.events[-1], Ended) and ended == [pytest.approx(12_000, abs=600)]
 
 
 @pytest.mark.parametrize("rate_hz", [1, -8000, True, 10**9])

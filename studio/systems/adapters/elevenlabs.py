@@ -65,10 +65,11 @@ async def _received(socket: Any, sent: SentText) -> AsyncIterator[np.ndarray | C
         if len(pcm := samples.feed(base64.b64decode(answer.get("audio") or ""))):
             yield pcm
         if alignment := answer.get("alignment"):
-            columns = alignment["chars"], alignment["charStartTimesMs"], alignment["charDurationsMs"]
+            durations = alignment.get("charDurationsMs") or alignment["charsDurationsMs"]  # both are documented
+            columns = alignment["chars"], alignment["charStartTimesMs"], durations
             for char, start_ms, length_ms in zip(*columns, strict=True):
                 if (span := sent.find(char)) is not None:
                     yield CharTimes(*span, start_ms / 1000.0, (start_ms + length_ms) / 1000.0, "aligner")
-        if answer.get("isFinal"):
+        if answer.get("isFinal") or answer.get("is_final"):
             return
     raise broke_off()
