@@ -130,6 +130,7 @@ ANSWERS = {
     "/moved/audio/speech": (302, "text/plain", b"elsewhere", "answers 302"),
     "/nothing/audio/speech": (200, "audio/pcm", b"", "no sound"),
     "/zeros/audio/speech": (200, "audio/pcm", bytes(96_000), "silence"),
+    "/fast/audio/speech": (200, "Audio/PCM; rate=44100", bytes(96_000), "give --sample-rate-hz 44100"),
     "/plain/audio/speech": (200, "audio/pcm", bytes(96_000), "it sends no SSE"),
     "/wrong/audio/speech": (200, "text/event-stream", b'data: {"error": {"message": "no voice"}}\n\n', "no voice"),
     "/half/audio/speech": (200, "text/event-stream", b'data: {"type": "speech.audio.delta"}\n\n', "breaks off"),

@@ -2,6 +2,7 @@
 
 import base64
 from collections.abc import AsyncIterator
+from email.message import Message
 
 from studio.core.errors import needs
 from studio.core.via import via_headers
@@ -46,9 +47,12 @@ class OpenAIAdapter(CutAdapter):
             async with self._client.stream("POST", self._url, json=body, headers=headers) as answer:
                 if answer.status_code != 200:
                     raise refusal(self._url, answer.status_code, await _beginning(answer), self._system.key_env)
-                kind = answer.headers.get("content-type", "").partition(";")[0].lower()
+                kind, rate_hz = _type_of(answer.headers.get("content-type", ""))
                 if kind in ("audio/mpeg", "audio/mp3", "audio/ogg", "audio/aac", "audio/flac", "text/html"):
                     raise SystemFailed(f"{self._url} sent {kind}", "it has to send wav or pcm: see its format")
+                if kind in ("audio/pcm", "audio/l16") and rate_hz.isdecimal() and rate_hz != str(self.rate_hz):
+                    do = f"give --sample-rate-hz {rate_hz}"
+                    raise SystemFailed(f"{self._url} sent samples at {rate_hz:.20} Hz, not {self.rate_hz}", do)
                 if is_sse and kind != "text/event-stream":
                     raise SystemFailed(
                         f"{self._url} sent {kind or 'no type'}", "it sends no SSE: see its stream_format"
@@ -61,6 +65,13 @@ class OpenAIAdapter(CutAdapter):
 
     async def close(self) -> None:
         await self._client.aclose()
+
+
+def _type_of(header: str) -> tuple[str, str]:
+    """The media type of an answer, and the ``rate`` that it states."""
+    message = Message()
+    message["content-type"] = header
+    return message.get_content_type() if header else "", str(message.get_param("rate", ""))
 
 
 async def _sound(lines: AsyncIterator[str]) -> AsyncIterator[bytes]:
