@@ -89,7 +89,7 @@ def histograms(results: Mapping[str, Any]) -> go.Figure | None:
             begins = [label.split("-")[0] for label in labels]
             figure.update_xaxes(tickvals=labels, ticktext=begins, tickfont_size=11, row=row + 1, col=column + 1)
     figure.update_xaxes(type="category", showgrid=False, tickangle=0)
-    figure.update_yaxes(range=[0, _HEAD * (most or 1)], nticks=4)  # one axis, so that panels can be compared
+    figure.update_yaxes(range=[0, _HEAD * (most or 1)], **_count_ticks(most, 4))  # one axis, to compare panels
     figure.update_annotations(font_size=13)
     height_px = (_BARS_PX + line_px) * rows + _TITLE_PX
     return styled(figure, height_px, margin={"t": _TITLE_PX + line_px}, bargap=0.15)
@@ -184,9 +184,15 @@ def funnel(results: Mapping[str, Any]) -> go.Figure | None:
         hovertemplate="%{y}: %{x}<extra></extra>",
     )
     figure = styled(go.Figure(bars), 50 + ROW_PX * len(rows), bargap=0.35, margin={"r": 40})
-    figure.update_xaxes(rangemode="tozero", tickformat="d", nticks=5)
+    most = max((r["raters"] for r in rows), default=0)
+    figure.update_xaxes(rangemode="tozero", tickformat="d", **_count_ticks(most, 5))
     figure.update_yaxes(autorange="reversed", showgrid=False)
     return figure
+
+
+def _count_ticks(most: int, nticks: int) -> dict[str, int]:
+    """Ticks of an axis of counts up to ``most``, at whole numbers only."""
+    return {"dtick": 1} if most < nticks else {"nticks": nticks}
 
 
 def plain(text: str, longest: int = _LONGEST) -> str:

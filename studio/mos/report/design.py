@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from studio.core.plurals import plural
 from studio.mos.kinds.registry import KINDS
 from studio.mos.report.cells import NONE, ReportTable, number, percent, with_interval
 from studio.mos.report.pairs import post_screening
@@ -14,7 +15,8 @@ def design_rows(results: Mapping[str, Any]) -> list[list[str]]:
     if design is None:  # of a file
         rows = [["Kind of test", _kind(results["kind"])], ["Seed of the posterior", str(results["seed"])]]
         return [*rows, ["Level of every interval", level], *_methods(results)]
-    quota = f"{design['raters_per_stimulus']}{' usable' if design['replace_excluded'] else ''} raters for each unit"
+    raters = design["raters_per_stimulus"]
+    quota = f"{raters}{' usable' if design['replace_excluded'] else ''} {plural(raters, 'rater')} for each unit"
     quotas = f"{quota}, {design['trials_per_sitting']} trials per session"
     if arena := design.get("arena"):
         quotas = (

@@ -7,7 +7,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from studio.core.plurals import plural
+from studio.core.plurals import counted, plural
 from studio.mos.import_export.export import DICTIONARY
 from studio.mos.report.cells import (
     NONE,
@@ -254,7 +254,7 @@ def _rater_section(results: Mapping[str, Any]) -> str:
     if gates is None:  # of a file
         facts = [f"{n} rows left out: {why}" for why, n in results["left_out_rows"].items()] + results["read_notes"]
         return _section("Rows", f"<p>{escape('; '.join(facts))}.</p>") if facts else ""
-    excluded = f"{results['left_out']} raters are excluded from every table"
+    excluded = f"{counted(results['left_out'], 'rater')} excluded from every table"
     if results["everyone"]:
         excluded = "No rater is excluded from the tables, whatever the quality checks found"
     days = [_folded(gate_table(f"Joined on {day}", g, design)) for day, g in gates["by_day"].items()]
@@ -265,7 +265,9 @@ def _rater_section(results: Mapping[str, Any]) -> str:
     if effort["mean_plays"] is not None:
         facts.append(f"stimuli played {effort['mean_plays']:.1f} times on average")
     if erased["raters"]:
-        facts.append(f"{erased['raters']} raters were erased on request, with {erased['answers']} answers")
+        facts.append(
+            f"{counted(erased['raters'], 'rater')} erased on request, with {counted(erased['answers'], 'answer')}"
+        )
     return _section(
         "Raters",
         _figure(bar_chart(steps, "raters by stage"), "Raters who completed each stage."),

@@ -52,9 +52,8 @@ UNEQUAL_SCRIPTS = (
 
 def latex(results: Mapping[str, Any]) -> str:
     """Tables of the papers, ordinal models and predictions as LaTeX floats without packages."""
-    head = [
-        f"% {one_line(results['name'])}: {counted(results['raters'], 'rater')}, {counted(results['answers'], 'answer')}"
-    ]
+    size = f"{counted(results['raters'], 'rater')}, {counted(results['answers'], 'answer')}"
+    head = [f"% {one_line(results['name'])}: {size}"]
     tables = [*paper_tables(results), *margin_tables(results), *second_opinion_tables(results)]
     tables += predicted_tables(results)
     return "\n\n".join([*head, *(latex_table(t) for t in tables)]) + "\n"

@@ -221,6 +221,7 @@ def test_report_identifies_no_rater(name: str, found: dict[str, Any]) -> None:
     for text in (html(found[name]), latex(found[name]), markdown(found[name])):
         assert "PID-" not in text
         assert "HYPERLINK" not in text
+        assert not re.search(r"\b1 (raters|answers)\b", text)
 
 
 def test_latex_is_balanced_and_escaped(found: dict[str, Any]) -> None:

@@ -178,3 +178,14 @@ def test_page_left_while_it_plays_keeps_what_was_played(live: LivePage, how: str
         _press(live, "download")
     with wave.open(io.BytesIO(download.value.path().read_bytes())) as file:
         assert file.getnframes() > 4 * 24_000
+
+
+def test_page_that_was_not_left_has_one_entry(live: LivePage) -> None:
+    live.paste("constantinople and alexandria were wonderful ")
+    live.page.wait_for_function("() => document.querySelector('.live').tap.page.history.draft?.seconds > 0.5")
+    live.page.evaluate("() => dispatchEvent(new Event('beforeunload'))")  # such as a link that turns out a download
+    live.page.evaluate("() => document.querySelector('.live').tap.page.history.update()")
+    _wait_rows(live, 1)
+    live.finish(spoken=1)
+    live.page.locator(f"{ROWS} [data-history=inspect]").wait_for()
+    assert _texts(live) == ["constantinople and alexandria were wonderful"]

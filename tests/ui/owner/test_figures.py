@@ -8,7 +8,7 @@ import pytest
 from studio.mos.kinds.base import CountedAnswer
 from studio.mos.kinds.tables import choice_tables
 from studio.mos.report.charts import IntervalMark, histogram, padded_range_ms, share_chart
-from studio.ui.score_figures import histograms, wrapped
+from studio.ui.score_figures import funnel, histograms, wrapped
 from studio.ui.vote_figures import preferences
 
 
@@ -91,6 +91,15 @@ def test_histograms_leave_room_for_titles() -> None:
     assert min(panels_px) >= 70
     for axis in figure.select_yaxes():
         assert axis.range is not None and axis.range[1] >= 1.1 * 4, "bars end below their title"
+
+
+def test_axes_of_few_answers_have_whole_numbers() -> None:
+    table = {"n": 2, "histogram": {"a": [0, 1, 0, 1, 0]}}
+    asked = [{"id": "natural", "prompt": "natural", "low": 1, "high": 5}]
+    figure = histograms({"systems": [{"name": "a"}], "questions": asked, "tables": {"questions": {"natural": table}}})
+    stages = funnel({"raters": 1, "funnel": [{"stage": "consent", "raters": 1}]})
+    assert figure is not None and stages is not None
+    assert [axis.dtick for axis in (*figure.select_yaxes(), *stages.select_xaxes())] == [1, 1]
 
 
 def test_histograms_share_one_axis() -> None:

@@ -4,7 +4,7 @@ import { t } from "../../page/translate.js";
 import { h } from "../../rate/dom.js";
 import { save } from "../../sound/recording.js";
 import { describe, entryOf, fileName, LIMITS, pagesOf, traceToken } from "./entries.js";
-import { MemoryStore, openStore } from "./store.js";
+import { MemoryStore, newId, openStore } from "./store.js";
 
 const EMPTY = t("The last {count} utterances will be listed here. They stay in this browser.", {
   count: LIMITS.entries,
@@ -31,11 +31,15 @@ export class History {
     this.rows = new Map(); // by id: {entry, store, item}
     this.recent = new Map(); // entries of this visit, by utterance
     this.traces = new Map(); // tokens of this visit, by utterance
-    this.draft = null; // the recording so far of the utterance that plays
+    this.draft = undefined; // the recording so far of the utterance that plays
+    this.draftId = undefined; // of the entry of a draft that is stored
     this.audio = new Audio();
     this.audio.addEventListener("ended", () => this.stop());
     this.escape = (e) => e.key === "Escape" && this.stop();
     this.refresh = () => document.visibilityState === "visible" && this.enqueue(() => this.update());
+    this.keep = () => this.keepDraft();
+    // Before the page is left, and again when it is: a browser may drop the second, which comes when the page ends.
+    addEventListener("beforeunload", this.keep);
     document.addEventListener("keydown", this.escape);
     document.addEventListener("visibilitychange", this.refresh); // another tab may have added entries
     this.work = openStore().then((store) => {
@@ -61,7 +65,12 @@ export class History {
     const { utterance } = recording;
     const entry = entryOf(recording, Date.now(), this.traces.get(utterance) ?? "");
     this.recent.set(utterance, entry);
-    this.draft = null;
+    if (this.draftId) {
+      entry.id = this.draftId; // the page was not left: replace the draft
+      this.rows.get(entry.id)?.item.remove();
+      this.rows.delete(entry.id);
+    }
+    this.draft = this.draftId = undefined;
     this.enqueue(async () => {
       try {
         entry.id = await this.store.add(entry, recording.wav);
@@ -73,10 +82,12 @@ export class History {
     });
   }
 
-  /** Add what was heard of the utterance that plays, while the page is left. */
+  /** Store what was heard of the utterance that plays, since the page may be left. */
   keepDraft() {
-    if (this.draft) this.store?.addAtOnce(entryOf(this.draft, Date.now(), ""), this.draft.wav).catch(() => {});
-    this.draft = null;
+    if (!this.draft) return;
+    this.draftId ??= newId();
+    const entry = { ...entryOf(this.draft, Date.now(), ""), id: this.draftId };
+    this.store?.addAtOnce(entry, this.draft.wav).catch(() => {});
   }
 
   /** The server has stored the trace of an utterance. */
@@ -232,6 +243,7 @@ export class History {
 
   dispose() {
     this.keepDraft();
+    removeEventListener("beforeunload", this.keep);
     this.stop();
     document.removeEventListener("keydown", this.escape);
     document.removeEventListener("visibilitychange", this.refresh);

@@ -7,6 +7,9 @@ const [ENTRIES, SOUNDS] = ["entries", "sounds"]; // of an entry with the key `id
 const BOTH = [ENTRIES, SOUNDS];
 const PIECE_BYTES = 50_000; // a browser reads larger values later, when the page may be gone
 
+/** No two entries have the same id, and later ones have a larger one. */
+export const newId = () => performance.timeOrigin + performance.now();
+
 const piecesOf = (id) => IDBKeyRange.bound([id], [id, Infinity]);
 
 /** The store; it never fails to open. */
@@ -68,11 +71,11 @@ class BrowserStore {
     return id;
   }
 
-  /** Add an entry and its WAV file. All is committed before this returns, so that a page can do it while it is left. */
+  /** Add an entry and its WAV file, or replace that with its id. All is sent before this returns: the page may be left. */
   addAtOnce(entry, wav) {
-    const id = performance.timeOrigin + performance.now(); // no two entries have the same, and later ones a larger one
+    const { id = newId() } = entry;
     return this.run("readwrite", (store, transaction) => {
-      store(ENTRIES).add({ ...entry, id });
+      store(ENTRIES).put({ ...entry, id });
       for (let k = 0; k * PIECE_BYTES < wav.byteLength; k++)
         store(SOUNDS).put(wav.slice(k * PIECE_BYTES, (k + 1) * PIECE_BYTES), [id, k]);
       transaction.commit();
