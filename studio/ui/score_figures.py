@@ -190,7 +190,7 @@ def funnel(results: Mapping[str, Any]) -> go.Figure | None:
     return figure
 
 
-def _count_ticks(most: int, nticks: int) -> dict[str, int]:
+def _count_ticks(most: int, nticks: int) -> dict[str, Any]:
     """Ticks of an axis of counts up to ``most``, at whole numbers only."""
     return {"dtick": 1} if most < nticks else {"nticks": nticks}
 

@@ -10,6 +10,9 @@ from fastapi import FastAPI, Request
 from fastapi.testclient import TestClient
 
 from studio.core.cards import read_card
+from studio.systems.adapters.registry import open_adapter
+from studio.systems.engine import system_card
+from studio.systems.settings import CommandSystem
 from studio.ui.app import PAGES, live_props
 from studio.ui.bundle import WIDGETS, sources
 from studio.ui.documents import add_documents
@@ -42,15 +45,18 @@ def client() -> Iterator[TestClient]:
 
 
 def _data() -> Iterator[str]:
-    """Texts of examples, terms and shipped voices that the page shows."""
+    """Texts of examples, terms, shipped voices and other people's systems that the page shows."""
     props = live_props()
     yield from (example["title"] for example in props["examples"])
     named: set[str] = set()
     for term in props["terms"]:
         named |= term.get("options", {}).keys()
         yield from (term["name"], term["text"], *term.get("options", {}).values())
-    for card in map(read_card, sorted((ASSETS / "voices").iterdir())):
-        yield from (card.about, card.notes)
+    cards = [read_card(folder) for folder in sorted((ASSETS / "voices").iterdir())]
+    yield from (card.notes for card in cards)
+    system = CommandSystem(command="espeak-ng --stdout")
+    for card in (*cards, system_card("espeak", system, open_adapter(system))):
+        yield card.about
         for option in card.options:
             yield from () if option.name in named else (option.label, option.help)
             yield from (choice for choice in option.choices if re.fullmatch("[a-z]+", choice))
