@@ -66,7 +66,7 @@ _VARIABLE = re.compile(r"[-+−]?(?:[\d.,]+[a-z]?|[b-hj-zB-HJ-Z]|[a-zA-Z]\([a-z]
 _FROM = re.compile(rf"\S*\d\S*(?<![{MARKS}])|{HALF}|{'|'.join(re.escape(unit) for unit in UNITS)}")
 
 
-_SEVERAL = re.compile(r"[IVX]+,? (?:and|&|or|to)|[A-Z][a-z]+s [IVX]+,")  # Parts I and V
+_SEVERAL = re.compile(r"[IVX]+,? (?:and|&|or|to|of)|[A-Z][a-z]+s [IVX]+,")  # Parts I and V
 
 
 def _roman(m: re.Match[str], at: Beside) -> str | None:

@@ -228,6 +228,10 @@ _GROUPS: tuple[tuple[str, GroupReader], ...] = (
     (rf"({NUM}) ({_SCALE}|{UNIT})[-~]({NUM}) ({_SCALE}|{UNIT})", _amount_range),
     (rf"({_CODE}|{CURRENCY}) ({SIGN}?{NUM})(?: ({_SCALE}))?", _code_first),
     (rf"({_CODE}|{CURRENCY}) ({SIGN}?{NUM})()(?:,-)?", _code_first),
+    (
+        rf"({_CODE}|{CURRENCY}) ({NUM})({_SCALE_LETTER})",  # USD 5m
+        lambda m, _: spread(money("", CODES.get(m[1], m[1]), m[2], m[3]), 2),
+    ),
     (rf"({_CODE})({NUM}) ({_SCALE})", lambda m, _: spread(money("", CODES[m[1]], m[2], m[3]), 2)),
     (
         rf"({NUM})({_SCALE_LETTER}) ({CURRENCY}|{_CODE})",
