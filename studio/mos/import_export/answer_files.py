@@ -18,7 +18,6 @@ from studio.mos.import_export.answer_shapes import AnswerTable, read_answer_tabl
 from studio.mos.import_export.exported_rows import exported_answers, exported_votes, is_export
 from studio.mos.kinds.base import CountedAnswer
 from studio.mos.kinds.marked import MarkedAnswers, codes_of, marked
-from studio.mos.kinds.registry import kind_of
 from studio.mos.stats.columns import Votes, distinct_rows, votes_from_rows
 
 _SCALES = ((1, 5), (1, 7), (0, 10), (0, 100), (-3, 3), (-100, 100))
@@ -78,14 +77,15 @@ def read_answers(path: Path, options: FileOptions = FileOptions()) -> FileAnswer
         export = exported_answers(table, options.campaign, options.tag, everyone=options.everyone)
         seed = export.seed if options.seed is None else options.seed
         answers = marked(export.answers)
-        return FileAnswers(export.name, export.config, answers, seed, export.roles, export.left_out, export.notes)
+        found = FileAnswers(export.name, export.config, answers, seed, export.roles, export.left_out, export.notes)
+        return _with_baseline(found, options.baseline)
     rows, left_out, preset, shape_notes = _mapped(table, options)
     known = PRESETS[preset]
     reference = options.reference or _named_reference(rows.distinct, known.reference)
     if reference and not any(row.system == reference for row in rows.distinct):
         raise BadOption(f"{path.name} has no system {reference!r:.80}", "name a rated system as the reference")
     first = rows.distinct[0]
-    kind = options.kind or _kind_of(first, reference)
+    kind = _checked_kind(options.kind, first) or _kind_of(first, reference)
     notes = [*_unknown_notes(rows), *_repeat_notes(rows), *_spelling_notes(rows.distinct)]
     options = replace(options, reference=reference)
     config, scale_notes = _config(kind, rows.distinct, options, known.scale)
@@ -112,9 +112,9 @@ def read_answers(path: Path, options: FileOptions = FileOptions()) -> FileAnswer
     answers = MarkedAnswers(raters, items, marks, rater, item, rows.row)
     roles = dict.fromkeys(_anchors(rows.distinct), "anchor") if kind == "mushra" else {}
     roles |= {reference: "reference"} if reference else {}
-    return FileAnswers(
-        path.name, config, answers, options.seed or 0, roles, left_out, [*shape_notes, *notes, *scale_notes]
-    )
+    notes = [*shape_notes, *notes, *scale_notes]
+    found = FileAnswers(path.name, config, answers, options.seed or 0, roles, left_out, notes)
+    return _with_baseline(found, options.baseline)
 
 
 def read_votes(path: Path, options: FileOptions = FileOptions()) -> tuple[Votes, Mapping[str, int]]:
@@ -135,7 +135,7 @@ def read_votes(path: Path, options: FileOptions = FileOptions()) -> tuple[Votes,
 
 
 def _no_mapping(options: FileOptions) -> None:
-    options_used = [what for what in ("columns", "kind", "scale", "reference", "baseline") if getattr(options, what)]
+    options_used = [what for what in ("columns", "kind", "scale", "reference") if getattr(options, what)]
     if options_used:
         raise BadOption(f"an export of the studio needs no {options_used[0]}", "leave that option out")
 
@@ -164,6 +164,19 @@ def _named_reference(rows: Sequence[AnswerRow], name: str) -> str:
     return next((row.system for row in rows if name and row.system.casefold() == name), "")
 
 
+def _with_baseline(found: FileAnswers, name: str) -> FileAnswers:
+    if name and name not in found.systems:
+        raise BadOption(f"the baseline {name!r:.80} is not one of the systems", f"choose {', '.join(found.systems)}")
+    return replace(found, config=replace(found.config, baseline=name)) if name else found
+
+
+def _checked_kind(kind: str, first: AnswerRow) -> str:
+    fits = ("ab",) if first.outcome else ("ccr",) if first.a else ("acr", "scale", "mushra", "dcr")
+    if kind and kind not in fits:
+        raise BadOption(f"the file's answers are not of the kind {kind!r:.40}", f"choose {', '.join(fits)}")
+    return kind
+
+
 def _kind_of(first: AnswerRow, reference: str) -> str:
     if first.outcome:
         return "ab"
@@ -174,7 +187,6 @@ def _config(
     kind: str, rows: Sequence[AnswerRow], options: FileOptions, usual: tuple[int, int] | None
 ) -> tuple[CampaignConfig, list[str]]:
     """Settings and notes; ``usual``: the preset's scale, which others of its program's tests may not have."""
-    kind_of(kind)  # raises BadOption for an unknown one
     if rows[0].outcome:
         return CampaignConfig(kind, choices=["a", "b", "tie", "both_bad"]), []
     names = list(dict.fromkeys(row.question for row in rows))
@@ -185,7 +197,7 @@ def _config(
         options = replace(options, scale=options.scale or usual)
     low, high, notes = _scale(scores, options.scale, is_relative=bool(rows[0].a))
     questions = [Question(name or "score", "", low, high) for name in names]
-    return CampaignConfig(kind, questions=questions, baseline=options.baseline or None), notes
+    return CampaignConfig(kind, questions=questions), notes
 
 
 def _scale(scores: Sequence[float], scale: tuple[int, int] | None, *, is_relative: bool) -> tuple[int, int, list[str]]:

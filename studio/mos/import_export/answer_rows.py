@@ -102,6 +102,11 @@ def choose_preset(table: AnswerTable, name: str, mapped: Mapping[str, str]) -> t
             closest = missing if not closest or len(missing) < len(closest) else closest
         else:
             return preset, {what: column for what, column in columns.items() if column}
+    if name:
+        expected = ", ".join(f"{what} ({PRESETS[name].columns[what][0]})" for what in closest)
+        raise BadFile(
+            f"{table.name} lacks columns of the preset {name}: {expected}", f"leave --preset out; {_has(table)}"
+        )
     lacking = ", ".join(closest)
     raise BadFile(
         f"{table.name} has no column that is known as {lacking}", f"map it: --column {closest[0]}=NAME; {_has(table)}"

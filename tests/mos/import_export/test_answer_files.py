@@ -243,7 +243,7 @@ def test_other_bad_files_and_options(tmp_path: Path) -> None:
         (FileOptions(columns={"rater": "who"}), "no column 'who' for rater"),
         (FileOptions(reference="nobody"), "no system 'nobody'"),
         (FileOptions(kind="mushra"), "a reference"),
-        (FileOptions(kind="opera"), "no kind of test"),
+        (FileOptions(kind="opera"), "not of the kind 'opera'"),
         (FileOptions(campaign="c"), "no export"),
     ):
         with pytest.raises(BadOption, match=said):

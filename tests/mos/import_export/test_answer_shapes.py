@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from studio.core.errors import BadFile
-from studio.mos.import_export.answer_files import FileAnswers, file_results, read_answers
+from studio.core.errors import BadFile, BadOption
+from studio.mos.import_export.answer_files import FileAnswers, FileOptions, file_results, read_answers
 
 SCORES = [("r1", "s1", "heron", 4), ("r2", "s1", "teal", 2)]
 RECORDS = [dict(zip(("rater", "item", "system", "score"), one, strict=True)) for one in SCORES]
@@ -201,3 +201,15 @@ def test_accents_are_one_character_and_capitals_are_reported(tmp_path: Path) -> 
 def test_a_numeric_vote_column_is_a_comparison(tmp_path: Path) -> None:
     found = read(tmp_path, "rater,item,a,b,vote\nr1,s1,heron,teal,1\nr2,s1,heron,teal,3\n")
     assert found.config.kind == "ccr"
+
+
+def test_options_that_do_not_fit_the_file_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "v.csv"
+    path.write_text("rater,item,system,score\nr1,s1,heron,4\nr2,s1,teal,2\n")
+    with pytest.raises(BadOption, match=r"the baseline 'wren' is not one of the systems; choose heron, teal"):
+        read_answers(path, FileOptions(baseline="wren"))
+    with pytest.raises(BadOption, match=r"not of the kind 'abx'; choose acr, scale, mushra, dcr"):
+        read_answers(path, FileOptions(kind="abx"))
+    with pytest.raises(BadFile, match=r"preset webmushra: system \(rating_stimulus\), score \(rating_score\); leave"):
+        read_answers(path, FileOptions(preset="webmushra"))
+    assert read_answers(path, FileOptions(baseline="teal")).config.baseline == "teal"

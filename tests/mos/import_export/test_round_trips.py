@@ -15,7 +15,7 @@ from mos.world import AB, NATURAL, RaterSession, World, items_of
 
 from studio.mos.campaign.config import Arena
 from studio.mos.campaign.manifest import SystemSpec
-from studio.mos.import_export.answer_files import file_results, read_answers
+from studio.mos.import_export.answer_files import FileOptions, file_results, read_answers
 from studio.mos.import_export.export import write_export
 from studio.mos.report.page import html
 from studio.mos.report.tables import latex, markdown
@@ -133,3 +133,5 @@ def test_an_export_that_was_sorted_or_saved_by_a_data_frame_gives_the_same_table
     as_floats = [{k: float(v) if k in numbers else v or float("nan") for k, v in row.items()} for row in rows]
     (tmp_path / "b.json").write_text(json.dumps(as_floats), encoding="utf-8")
     assert markdown(file_results(read_answers(tmp_path / "b.json"))).splitlines()[1:] == want
+    system = read_answers(tmp_path / "a.csv").systems[0]  # a baseline is the reader's choice, of an export, too
+    assert read_answers(tmp_path / "a.csv", FileOptions(baseline=system)).config.baseline == system
