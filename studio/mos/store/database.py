@@ -136,7 +136,10 @@ class Store:
         """
         if self._writing.dialect.name != "sqlite":
             return True
-        connection = self._writing.raw_connection()  # a checkpoint cannot run inside a transaction
+        try:
+            connection = self._writing.raw_connection()  # a checkpoint cannot run inside a transaction
+        except (sqlite3.Error, SQLAlchemyError):  # SQLAlchemy raises the driver's own here
+            return False
         try:
             cursor = connection.cursor()
             cursor.execute(f"PRAGMA busy_timeout = {1000 * wait_s:.0f}")

@@ -291,3 +291,17 @@ def test_damage_is_named(file: Path, address: str) -> None:
     error = raised.value
     found = database_problem(error) if isinstance(error, SQLAlchemyError) else error
     assert "the database is damaged" in str(found) or "malformed" in str(found)
+
+
+def test_log_is_not_truncated_where_no_file_can_be_opened(tmp_path: Path) -> None:
+    """As for a process that has too many open files, in the middle of an erasure or at its end."""
+    folder = tmp_path / "data"
+    folder.mkdir()
+    store = Store(f"sqlite:///{folder / 'studio.sqlite'}")
+    store.write_now(keep("one"))
+    store._writing.dispose()
+    folder.rename(tmp_path / "elsewhere")
+    assert not store.truncate_log()
+    (tmp_path / "elsewhere").rename(folder)
+    assert store.truncate_log()
+    store.close()
