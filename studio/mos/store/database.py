@@ -51,8 +51,9 @@ class Job:
 class Store:
     """A database of listening tests.
 
-    A SQLite database in a read-only folder can be read: its files are copied to a temporary folder, since SQLite has to
-    create files beside one; ``write`` raises Unavailable then. Opening a database of this version needs no lock. Raises
+    A SQLite database in a read-only folder, or on a full disk, can be read: its files are copied to a temporary folder,
+    since SQLite has to create files beside one; ``write`` raises Unavailable then. Opening a database of this version
+    needs no lock. Raises
     BadFile, Unavailable: it cannot be opened.
     """
 
@@ -115,7 +116,9 @@ class Store:
         Closed: the store is closed; Unavailable: its folder is read-only.
         """
         if self.is_read_only:
-            raise Unavailable("the data folder is read-only", "copy it, and give the copy as --data")
+            raise Unavailable(
+                "the data folder is read-only, or its disk is full", "make room, or copy it and give the copy as --data"
+            )
         job = Job(_URGENT if soon else _NORMAL, work, Future())
         job.done.set_running_or_notify_cancel()  # the caller cannot cancel it
         with self._closing:

@@ -14,11 +14,18 @@ except ImportError:
 
 _SHARED_FIRST, _SHARED_BYTES = 0x4000_0002, 510  # SQLite's reader bytes; removing the log locks all of them
 _TRIES = 5
+_INDEX_BYTES = 36_864  # of a new log: its index and a page
 
 
 def is_writable(database: Path) -> bool:
-    """Whether SQLite can write a database file (which need not exist) and the log beside it."""
+    """Whether SQLite can write a database file (which need not exist) and the log beside it.
+
+    On a full disk it cannot even read, unless a process that has the database open has made the log's index.
+    """
     folder = database.parent
+    has_index = not database.exists() or database.with_name(f"{database.name}-shm").exists()
+    if not has_index and shutil.disk_usage(folder).free < _INDEX_BYTES:
+        return False
     return os.access(folder, os.W_OK) and (not database.exists() or os.access(database, os.W_OK))
 
 
