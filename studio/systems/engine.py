@@ -65,8 +65,8 @@ def _options(system: Any) -> tuple[OptionSpec, ...]:
         return ()
     cut = "where the text is cut: the system speaks a whole cut at a time"
     return (
-        OptionSpec("cut", "choice", system.cut, "cut", cut, choices=CUTS),
-        OptionSpec("words", "int", system.words, "words a cut", "where the text is cut after words", 1, 40),
+        OptionSpec("cut", "choice", system.cut, "Cut", cut, choices=CUTS),
+        OptionSpec("words", "int", system.words, "Words per cut", "where the text is cut after words", 1, 40),
     )
 
 

@@ -186,7 +186,7 @@ def funnel(results: Mapping[str, Any]) -> go.Figure | None:
     figure = styled(go.Figure(bars), 50 + ROW_PX * len(rows), bargap=0.35, margin={"r": 40})
     most = max((r["raters"] for r in rows), default=0)
     figure.update_xaxes(rangemode="tozero", tickformat="d", **_count_ticks(most, 5))
-    figure.update_yaxes(autorange="reversed", showgrid=False)
+    figure.update_yaxes(autorange="reversed", showgrid=False, ticklabelstandoff=6)
     return figure
 
 

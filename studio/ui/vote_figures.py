@@ -127,7 +127,7 @@ def better(results: Mapping[str, Any]) -> go.Figure | None:
     )
     figure = styled(go.Figure(heat), 90 + max(24, 44 - len(order)) * len(order))
     figure.update_xaxes(side="top", showgrid=False, tickangle=0 if len(order) <= 4 else -60)
-    figure.update_yaxes(autorange="reversed", showgrid=False)
+    figure.update_yaxes(autorange="reversed", showgrid=False, ticklabelstandoff=6)
     return figure
 
 
