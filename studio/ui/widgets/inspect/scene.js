@@ -200,7 +200,7 @@ export class Scene extends TimelineCanvas {
   nameWidth() {
     this.paint.font = NAME_FONT;
     const widths = this.named().map(([, text]) => this.paint.measureText(text).width);
-    return 2 * NAME_MARGIN_PX + Math.min(MOST_NAME_PX, Math.max(...widths));
+    return 2 * NAME_MARGIN_PX + Math.ceil(Math.min(MOST_NAME_PX, Math.max(...widths)));
   }
 
   /** Draw lane names at the left edge. */
