@@ -1,5 +1,6 @@
 """Another studio's database is untrusted input: an invalid row is refused and nothing is imported."""
 
+import os
 import shutil
 import sqlite3
 from collections.abc import Iterator
@@ -212,6 +213,23 @@ def write_all(folder: Path, out: Path) -> None:
             write_traces(session, find_campaign(session, "first"), listening.clips, out)
     finally:
         listening.close()
+
+
+def test_trace_is_verified_and_bounded(ours: World, other: Path, traced: str) -> None:
+    file, trace = (
+        changed(other, f"UPDATE stimulus SET trace = '{traced}'"),
+        ClipFolder(other / "clips").trace_path(traced),
+    )
+    trace.write_bytes(b"another trace")
+    with pytest.raises(BadFile, match="is damaged"):
+        merge_from(ours.listening, file)
+    os.truncate(trace, 1 << 40)
+    with pytest.raises(BadFile, match="larger than 200,000,000 bytes"):
+        merge_from(ours.listening, file)
+    assert ours.all(Campaign) == []
+    trace.write_bytes(b"a trace")
+    merge_from(ours.listening, file)
+    assert ours.listening.clips.trace_path(traced).read_bytes() == b"a trace"
 
 
 def test_trace_paths_stay_in_their_folder(other: Path, traced: str, tmp_path: Path) -> None:

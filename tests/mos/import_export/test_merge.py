@@ -1,7 +1,6 @@
 """Merging two databases, each SQLite or PostgreSQL, once and repeatedly."""
 
 import contextlib
-import os
 import shutil
 import sqlite3
 from collections import Counter
@@ -300,25 +299,6 @@ def test_failed_merge_imports_nothing(world: World, other: World, tmp_path: Path
     with pytest.raises(BadFile, match="is inconsistent at the trial"):
         bring(world, other)
     assert counts(world) == empty
-
-
-@BOTH_FILES
-def test_foreign_trace_is_verified_and_bounded(world: World, other: World) -> None:
-    other.campaign()
-    clips = other.listening.clips
-    sha = clips.add_trace(b"a trace")
-    other.store.write_now(lambda session: session.exec(update(Stimulus).values(trace=sha)))
-    empty = counts(world)
-    clips.trace_path(sha).write_bytes(b"another trace")
-    with pytest.raises(BadFile, match="is damaged"):
-        bring(world, other)
-    os.truncate(clips.trace_path(sha), 1 << 40)
-    with pytest.raises(BadFile, match="larger than 200,000,000 bytes"):
-        bring(world, other)
-    assert counts(world) == empty
-    clips.trace_path(sha).write_bytes(b"a trace")
-    bring(world, other)
-    assert world.listening.clips.trace_path(sha).read_bytes() == b"a trace"
 
 
 @ONLY_SERVERS

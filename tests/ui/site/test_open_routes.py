@@ -40,13 +40,11 @@ FOR_ANYONE = {
     ("GET", "/metrics"),
     *(("POST", f"/v1/text-to-speech/{{voice}}{rest}") for rest in ("", "/stream", "/with-timestamps")),
     ("POST", "/v1/text-to-speech/{voice}/stream/with-timestamps"),
-    ("POST", "/tts/bytes"),
-    ("POST", "/tts/sse"),
+    *(("POST", f"/tts/{kind}") for kind in ("bytes", "sse")),
     ("POST", "/v1/speak"),
     ("POST", "/v1/audio/speech"),  # speech for clients of other systems, with the limits of /ws/speak
     ("GET", "/v1/audio/voices"),
-    ("GET", "/v1/models"),
-    ("GET", "/v1/models/{model}"),
+    *(("GET", path) for path in ("/v1/models", "/v1/models/{model}")),
     *(("GET", path) for path in ("/v1/voices", "/v1/voices/{voice}", "/v2/voices", "/voices", "/voices/{voice}")),
     ("GET", "/traces/{token}.trace"),  # the token is the key
     ("GET", "/traces/{token}.wav"),
