@@ -8,8 +8,9 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any
 
 import typer
@@ -104,8 +105,11 @@ def _end(number: int, frame: object) -> None:
     raise _Terminated(number)
 
 
-def _send_again(unraisable: "sys.UnraisableHookArgs") -> None:
-    """Send a signal again whose exception was raised where none can leave: in a callback of a C library or weakref."""
+def _send_again(hook: Callable[["sys.UnraisableHookArgs"], object], unraisable: "sys.UnraisableHookArgs") -> None:
+    """Send a signal again whose exception was raised where none can leave: in a callback of a C library or weakref.
+
+    Other exceptions go to the hook that was there before.
+    """
     error = unraisable.exc_value
     if isinstance(error, (_Terminated, KeyboardInterrupt)):
         number = signal.SIGINT
@@ -116,7 +120,7 @@ def _send_again(unraisable: "sys.UnraisableHookArgs") -> None:
         timer.daemon = True
         timer.start()
     else:
-        sys.__unraisablehook__(unraisable)
+        hook(unraisable)
 
 
 def _is_no_signal(record: logging.LogRecord) -> bool:
@@ -134,7 +138,8 @@ def _signals_as_exceptions() -> Generator[None]:
     if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # not under nohup
         handlers[signal.SIGHUP] = lambda *_: signal.raise_signal(signal.SIGTERM)
     before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
-    hook, sys.unraisablehook = sys.unraisablehook, _send_again
+    hook = sys.unraisablehook
+    sys.unraisablehook = partial(_send_again, hook)
     if logging.lastResort:
         logging.lastResort.addFilter(_is_no_signal)
     try:
@@ -146,6 +151,8 @@ def _signals_as_exceptions() -> Generator[None]:
         signal.raise_signal(terminated.number)
     finally:
         sys.unraisablehook = hook
+        if logging.lastResort:
+            logging.lastResort.removeFilter(_is_no_signal)
         for number, handler in before.items():
             signal.signal(number, handler)
 

@@ -64,7 +64,7 @@ def _check_kind(descriptor: int, path: Path) -> None:
 
 
 def _without_waiting(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY)  # never acquire a controlling terminal
+    return os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY, 0o666)  # never acquire a controlling terminal
 
 
 def decode_text(data: bytes, name: str = "the file") -> str:

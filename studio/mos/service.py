@@ -334,5 +334,8 @@ def open_listening_tests(database: str, data: Path, *, may_be_read_only: bool = 
     store = Store(database)
     if store.is_read_only and not may_be_read_only:
         store.close()
-        raise BadFile(f"the database of {data} cannot be written", "see who may write the folder and its files")
+        raise BadFile(
+            f"the database of {data} cannot be written",
+            "make room on its disk, and see who may write the folder and its files",
+        )
     return ListeningTests(store, ClipFolder(root / "clips"))

@@ -100,6 +100,8 @@ def test_pipes_and_devices_are_not_opened(tmp_path: Path) -> None:
         for mode in ("rb", "ab", "a+b"):
             with pytest.raises(OSError, match=r"it is a|No such device"):
                 open_unbuffered(tmp_path / name, mode)
+    open_unbuffered(tmp_path / "new", "ab").close()
+    assert not (tmp_path / "new").stat().st_mode & 0o111  # not executable
 
 
 def test_larger_file_is_not_read(tmp_path: Path) -> None:

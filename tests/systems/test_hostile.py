@@ -69,7 +69,12 @@ def test_fields_of_elevenlabs_have_two_spellings(kind: str, durations: str, fina
     """Servers follow the vendor's older documents or its newer ones."""
     times = {"chars": [*"Good."], "charStartTimesMs": [0, 100, 200, 300, 400], durations: [100] * 5}
     sound = base64.b64encode(tone(0.5).tobytes()).decode("ascii")
-    messages = {"audio": sound, "alignment": times, "context_id": "one"}, {final: True, "context_id": "one"}
+    silent = {"audio": "", "alignment": {key: [] for key in times}, "context_id": "one"}
+    messages = (
+        silent,
+        {"audio": sound, "alignment": times, "context_id": "one"},
+        {final: True, "context_id": "one"},
+    )
     with served(said(*messages)) as url:
         trace = spoken({"kind": kind, "url": url}, "Good.")
     ended = [one.sample for one in trace.events if isinstance(one, WordEnd)]

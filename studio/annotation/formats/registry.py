@@ -173,7 +173,7 @@ def read_csv(data: bytes, rate_hz: int, samples: int) -> Annotation:
             raise BadFile(f"the table has more than {MAX_ROWS:,} rows", "divide it")
         known = {names[one]: cell for one, cell in cells.items() if one in names and one not in tiers}
         said = [{"layer": title, "label": cells[one]} for one, title in tiers.items() if cells[one]]
-        for labels in said if tiers else [{}]:
+        for labels in said or [{}]:
             _add_row(known | labels, f"line {line}", layers, grid)
     return grid.annotation(
         AnnotationLayer(name, one.kind or _kind_of_marks(one.marks), tuple(one.labels), tuple(one.marks))

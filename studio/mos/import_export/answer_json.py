@@ -6,10 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 from typing import Any, cast
 
+from studio.core.csv_files import column_key
 from studio.core.errors import BadFile
+from studio.mos.import_export.answer_presets import PRESETS
 
 SOUND_FILE = re.compile(r".*\.(?:wav|flac|mp3|ogg|oga|opus|m4a|aac|webm|aiff?)(?:[?#].*)?", re.IGNORECASE | re.DOTALL)
 _Record = Mapping[str, Any]
+_ANSWERS = {name for one in PRESETS.values() for what in ("score", "outcome") for name in one.columns.get(what, ())}
 
 
 def read_json_rows(data: bytes, name: str) -> tuple[list[_Record], dict[str, Any]]:
@@ -51,7 +54,7 @@ def _rows_of(document: Any) -> Any:
     if all(isinstance(column, dict) for column in values):  # pandas: a column is {"0": cell, "1": cell}
         columns = cast("list[dict[str, Any]]", values)
         if all(column.keys() == columns[0].keys() and not _is_nested(column.values()) for column in columns):
-            return _of_columns(whole, [list(column.values()) for column in columns])
+            return _of_columns(whole, [[column[key] for key in columns[0]] for column in columns])
     lists = [cast("list[Any]", value) for value in values if isinstance(value, list)]
     is_table = len(lists) == len(values) and len({len(column) for column in lists}) == 1
     if is_table and not any(map(_is_nested, lists)):
@@ -92,12 +95,17 @@ def _unpacked(record: _Record) -> Iterator[_Record]:
         yield from _of_label_studio(record)
         return
     inner = [key for key, value in record.items() if _is_list_of_records(value)]
-    if len(inner) != 1:
+    outer = {key: value for key, value in record.items() if key not in inner}
+    listed = cast("list[dict[str, Any]]", record[inner[0]]) if len(inner) == 1 else []
+    if not listed or (_has_answer(outer) and not any(map(_has_answer, listed))):  # a log of what the rater did
         yield record
         return
-    outer = {key: value for key, value in record.items() if key != inner[0]}
-    for answer in cast("list[dict[str, Any]]", record[inner[0]]):
+    for answer in listed:
         yield {**outer, **answer}
+
+
+def _has_answer(record: _Record) -> bool:
+    return any(column_key(key) in _ANSWERS for key in record)
 
 
 def _is_list_of_records(value: Any) -> bool:

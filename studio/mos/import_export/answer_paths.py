@@ -29,7 +29,7 @@ def named_by_files(table: AnswerTable, columns: Mapping[str, str]) -> tuple[Answ
     rows = len(table.numbers)
     systems = table.cells[columns["system"]] if "system" in columns else [""] * rows
     found = [list(map(names_of, table.cells[columns[side]], systems)) for side in sides]
-    if is_pair and any(one == two for (one, _), (two, _) in zip(*found, strict=True)):
+    if is_pair and all(one == two for (one, _), (two, _) in zip(*found, strict=True)):
         return table, dict(columns), []  # the names do not contain the systems
     known = {what: column for what, column in columns.items() if what != "file"}
     new = {

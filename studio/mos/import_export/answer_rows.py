@@ -153,10 +153,14 @@ def widened(table: AnswerTable, name: str, mapped: Mapping[str, str]) -> tuple[A
 
 
 def _are_signed(table: AnswerTable, column: str) -> bool:
-    """Whether a column holds numbers of which some are below -1 or above 2, so that they are scores and no outcomes."""
+    """Whether a column holds numbers with a sign, some below -1 or above 2, so that they are scores and no outcomes."""
     cells = {cell.strip().replace("\u2212", "-") for cell in set(table.cells[column])}
-    return any(re.fullmatch(r"-(?:[2-9]|[1-9]\d+|\d+[.,]\d+)|\+?(?:[3-9]|[1-9]\d+)", cell) for cell in cells) and all(
-        re.fullmatch(r"[-+]?\d+(?:[.,]\d+)?", cell) for cell in cells if cell and cell.casefold() not in UNKNOWN
+    numbers = {cell for cell in cells if cell and cell.casefold() not in UNKNOWN}
+    is_large = re.compile(r"[-+]?(?:[3-9]|[1-9]\d+)|-(?:2|\d+[.,]\d+)")
+    return (
+        all(re.fullmatch(r"[-+]?\d+(?:[.,]\d+)?", cell) for cell in numbers)
+        and any(cell[0] in "-+" for cell in numbers)
+        and any(map(is_large.fullmatch, numbers))
     )
 
 
@@ -319,7 +323,9 @@ def _row(cells: Cells, where: str) -> AnswerRow:
 def _score(text: str, where: str) -> float:
     """A number, a word of the scales of P.800, or both: 4, Good, 4 - Good, Good (4)."""
     label = re.sub(r"\s+", " ", text.casefold())
-    number = re.fullmatch(r"([-+]?\d+)\s*[-:.=(]*\s*[a-z][a-z ]*\)?|[a-z][a-z ]*\s*[-:.=(]\s*([-+]?\d+)\)?", label)
+    number = re.fullmatch(
+        r"([-+]?\d+)\s*[-:.=(]*\s*[a-z][a-z ]*\)?|[a-z][a-z ]*(?:\s*[:.=(]\s*|\s-\s|\s)([-+]?\d+)\)?", label
+    )
     if label in SCORE_OF:
         return SCORE_OF[label]
     text = (number[1] or number[2]) if number else text

@@ -53,8 +53,7 @@ class Store:
 
     A SQLite database in a read-only folder, or on a full disk, can be read: its files are copied to a temporary folder,
     since SQLite has to create files beside one; ``write`` raises Unavailable then. Opening a database of this version
-    needs no lock. Raises
-    BadFile, Unavailable: it cannot be opened.
+    needs no lock. Raises BadFile, Unavailable: it cannot be opened.
     """
 
     def __init__(self, url: str, max_cell_bytes: int | None = None) -> None:

@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
+from urllib.parse import quote
 from uuid import NAMESPACE_URL, uuid4, uuid5
 
 from fastapi import FastAPI, Request, WebSocket
@@ -263,5 +264,6 @@ async def _speech(request: Request, requests: SpeechRequests) -> Response:
     voice, wanted = _voice(query.model, requests.engine, requests.aliases), query.audio_format("mp3")
     response = await speech_response(requests, request, voice, (text, query.markup), wanted)
     facts = {**_names(voice[0]), "request_id": str(uuid4()), "char_count": str(len(text))}
-    response.headers.update({f"dg-{name.replace('_', '-')}": value for name, value in facts.items()})
+    # A voice's name may have characters that no header has.
+    response.headers.update({f"dg-{name.replace('_', '-')}": quote(value, safe=" ") for name, value in facts.items()})
     return response

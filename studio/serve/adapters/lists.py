@@ -29,10 +29,10 @@ def add_lists(app: FastAPI, engine: Engine) -> None:
 
     @app.get("/v1/models/{model}")
     async def model(model: str) -> Any:
-        names = [card.name for card in engine.cards()]
-        if model in names:
-            return _openai_model(engine.cards()[names.index(model)])
-        return _not_found(BadModel(f"there is no model {model[:80]!r}", f"there are {', '.join(names)}"))
+        cards = {card.name: card for card in engine.cards()}
+        if model in cards:
+            return _openai_model(cards[model])
+        return _not_found(BadModel(f"there is no model {model[:80]!r}", f"there are {', '.join(cards)}"))
 
     @app.get("/v1/audio/voices")
     async def openai_voices() -> Any:

@@ -1,6 +1,7 @@
 """The owner's routes that publish a voice on the hub: what can be published, the upload, and its state."""
 
 import threading
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -51,8 +52,12 @@ class VoicePushes:
 
     def listed(self) -> dict[str, Any]:
         """The voices that can be published, whether there is a token, and the newest upload."""
+        rows = list[dict[str, str]]()
+        for folder in self._folders().values():
+            with suppress(BadVoice):  # its card was damaged after the start
+                rows.append(_row(folder))
         return {
-            "voices": [_row(folder) for folder in self._folders().values()],
+            "voices": rows,
             "has_token": has_token(),
             "push": None if self._state is None else asdict(self._state),
         }

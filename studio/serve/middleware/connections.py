@@ -39,12 +39,15 @@ _RETRY = {"Retry-After": "5", "Connection": "close"}
 _EXPECTED = ("ASGI callable returned without completing handshake.", "Invalid UTF-8 sequence received from client.")
 
 
-def _is_unexpected(record: logging.LogRecord) -> bool:
-    """Whether an error that uvicorn logs is ours: a denied handshake and text that is not UTF-8 are the client's."""
-    return record.msg not in _EXPECTED
+def _is_logged(record: logging.LogRecord) -> bool:
+    """Whether a record of uvicorn is logged. A denied handshake and text that is not UTF-8 are the client's errors.
+
+    Lines of accepted and denied sockets have their address, which may hold a key.
+    """
+    return record.msg not in _EXPECTED and not str(record.msg).startswith('%s - "WebSocket ')
 
 
-logging.getLogger("uvicorn.error").addFilter(_is_unexpected)
+logging.getLogger("uvicorn.error").addFilter(_is_logged)
 
 
 @dataclass

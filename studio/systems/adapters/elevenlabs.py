@@ -65,8 +65,8 @@ async def _received(socket: Any, sent: SentText) -> AsyncIterator[np.ndarray | C
         if len(pcm := samples.feed(base64.b64decode(answer.get("audio") or ""))):
             yield pcm
         if alignment := answer.get("alignment"):
-            durations = alignment.get("charDurationsMs") or alignment["charsDurationsMs"]  # both are documented
-            columns = alignment["chars"], alignment["charStartTimesMs"], durations
+            name = "charDurationsMs" if "charDurationsMs" in alignment else "charsDurationsMs"  # both are documented
+            columns = alignment["chars"], alignment["charStartTimesMs"], alignment[name]
             for char, start_ms, length_ms in zip(*columns, strict=True):
                 if (span := sent.find(char)) is not None:
                     yield CharTimes(*span, start_ms / 1000.0, (start_ms + length_ms) / 1000.0, "aligner")

@@ -332,3 +332,8 @@ def test_tables_without_labels_stay_one_layer() -> None:
     raven = "Selection\tView\tChannel\tBegin Time (s)\tEnd Time (s)\tLow Freq (Hz)\n1\tSpectrogram 1\t1\t0.5\t1\t200\n"
     [layer] = layers("csv", raven)
     assert (layer.name, marks(layer)) == ("marks", [(0.5, 1, "")])
+
+
+def test_rows_with_an_empty_comment_are_marks() -> None:
+    found = layers("csv", "start,end,comment\n0,0.5,good\n0.5,1,\n1,2,\n")
+    assert sum(len(marks(layer)) for layer in found) == 3

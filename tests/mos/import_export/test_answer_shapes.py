@@ -199,8 +199,10 @@ def test_accents_are_one_character_and_capitals_are_reported(tmp_path: Path) -> 
 
 
 def test_a_numeric_vote_column_is_a_comparison(tmp_path: Path) -> None:
-    found = read(tmp_path, "rater,item,a,b,vote\nr1,s1,heron,teal,1\nr2,s1,heron,teal,3\n")
+    found = read(tmp_path, "rater,item,a,b,vote\nr1,s1,heron,teal,-1\nr2,s1,heron,teal,3\n")
     assert found.config.kind == "ccr"
+    with pytest.raises(BadFile, match="the outcome '3'"):  # of three choices, or a slider?
+        read(tmp_path, "rater,item,a,b,vote\nr1,s1,heron,teal,1\nr2,s1,heron,teal,3\n")
 
 
 def test_options_that_do_not_fit_the_file_are_refused(tmp_path: Path) -> None:
@@ -213,3 +215,33 @@ def test_options_that_do_not_fit_the_file_are_refused(tmp_path: Path) -> None:
     with pytest.raises(BadFile, match=r"preset webmushra: system \(rating_stimulus\), score \(rating_score\); leave"):
         read_answers(path, FileOptions(preset="webmushra"))
     assert read_answers(path, FileOptions(baseline="teal")).config.baseline == "teal"
+
+
+def test_log_inside_an_answer_is_no_list_of_answers(tmp_path: Path) -> None:
+    log = [{"t": 1, "event": "play"}, {"t": 9, "event": "stop"}]
+    rows = [{"rater": f"r{k}", "item": "s1", "system": "heron", "score": k, "events": log} for k in (4, 2)]
+    found = scores(read(tmp_path, json.dumps(rows), "json"))
+    assert found == [("r4", "s1", "heron", 4), ("r2", "s1", "heron", 2)]
+
+
+def test_columns_of_a_data_frame_are_joined_by_their_keys(tmp_path: Path) -> None:
+    frame = {
+        "rater": {"0": "r1", "1": "r2"},
+        "item": {"0": "s1", "1": "s1"},
+        "system": {"1": "teal", "0": "heron"},
+        "score": {"1": 4, "0": 2},
+    }
+    found = scores(read(tmp_path, json.dumps(frame), "json"))
+    assert found == [("r1", "s1", "heron", 2), ("r2", "s1", "teal", 4)]
+
+
+def test_words_keep_the_sign_of_their_number(tmp_path: Path) -> None:
+    found = read(tmp_path, "rater,item,a,b,score\nr1,s1,heron,teal,Much worse -3\nr2,s1,heron,teal,Better - 2\n")
+    assert [list(answer.scores.values()) for answer in found.answers] == [[-3], [2]]
+
+
+def test_one_pair_within_a_system_is_named(tmp_path: Path) -> None:
+    lines = [f"r{k},s{k % 3},heron/s{k % 3}.wav,teal/s{k % 3}.wav,a" for k in range(6)]
+    text = "\n".join(["rater,item,a,b,vote", *lines, "r7,s1,heron/s1.wav,heron/s1_quiet.wav,a"])
+    with pytest.raises(BadFile, match="compares 'heron' with itself"):
+        read(tmp_path, text + "\n")

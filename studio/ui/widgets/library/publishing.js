@@ -58,12 +58,18 @@ export class Publishing extends Section {
   }
 
   load() {
-    return this.tried(async () => this.show(await this.calls.get("/push")));
+    return this.tried(async () => {
+      try {
+        this.show(await this.calls.get("/push"));
+      } finally {
+        clearTimeout(this.timer);
+        if (!this.running.hidden) this.timer = setTimeout(() => this.load(), POLL_MS); // also after a failed request
+      }
+    });
   }
 
   /** Show the choice and the newest upload, and ask again while it runs; its end is reported once. */
   show({ voices, has_token, push }) {
-    clearTimeout(this.timer);
     const chosen = this.voice.value;
     const isRunning = Boolean(push?.is_running);
     this.voices = voices;
@@ -74,8 +80,7 @@ export class Publishing extends Section {
     this.form.hidden = isRunning || !has_token || !voices.length;
     this.running.hidden = !isRunning;
     this.describe();
-    if (isRunning) this.timer = setTimeout(() => this.load(), POLL_MS);
-    else if (this.wasRunning && push) this.showEnd(push);
+    if (!isRunning && this.wasRunning && push) this.showEnd(push);
     this.wasRunning = isRunning;
   }
 
@@ -103,8 +108,9 @@ export class Publishing extends Section {
       const text = `Its files will be readable by ${who}; files of an earlier version there are replaced.`;
       if (!(await this.confirm(`Publish “${wanted.voice}” as ${wanted.repo}?`, text, "Publish"))) return;
       this.showMessage();
+      await this.calls.post("/push", wanted);
       this.wasRunning = true;
-      this.show(await this.calls.post("/push", wanted));
+      await this.load();
     });
   }
 }

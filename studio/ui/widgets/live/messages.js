@@ -122,7 +122,7 @@ export const MESSAGE_HANDLERS = {
     if (page.play?.id === m.utterance) page.links(m);
   },
   recording: (page, m) => page.history.add(m),
-  draft: (page, m) => (page.history.draft = m.recording),
+  draft: (page, m) => page.history.setDraft(m.recording),
   note: (page, m) => page.status.note(m.code),
   error(page, m) {
     if (m.code === "closed") return; // the message was sent before the utterance ended

@@ -67,6 +67,7 @@ export class History {
     this.recent.set(utterance, entry);
     if (this.draftId) {
       entry.id = this.draftId; // the page was not left: replace the draft
+      if (this.playing?.id === entry.id) this.stop();
       this.rows.get(entry.id)?.item.remove();
       this.rows.delete(entry.id);
     }
@@ -80,6 +81,12 @@ export class History {
       }
       await this.update();
     });
+  }
+
+  /** The recording so far of the utterance that plays; null if it has become too long to be stored. */
+  setDraft(recording) {
+    if (recording?.utterance !== this.draft?.utterance) this.draftId = undefined;
+    this.draft = recording ?? undefined;
   }
 
   /** Store what was heard of the utterance that plays, since the page may be left. */

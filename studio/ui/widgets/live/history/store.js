@@ -7,7 +7,7 @@ const [ENTRIES, SOUNDS] = ["entries", "sounds"]; // of an entry with the key `id
 const BOTH = [ENTRIES, SOUNDS];
 const PIECE_BYTES = 50_000; // a browser reads larger values later, when the page may be gone
 
-/** No two entries have the same id, and later ones have a larger one. */
+/** No two entries of a page have the same id, and later ones have a larger one. */
 export const newId = () => performance.timeOrigin + performance.now();
 
 const piecesOf = (id) => IDBKeyRange.bound([id], [id, Infinity]);
@@ -20,7 +20,9 @@ export async function openStore() {
       opening.result.createObjectStore(ENTRIES, { keyPath: "id", autoIncrement: true });
       opening.result.createObjectStore(SOUNDS);
     };
-    return new BrowserStore(await result(opening));
+    const store = new BrowserStore(await result(opening));
+    await store.evict().catch(() => {}); // drafts were added without it
+    return store;
   } catch {
     return new MemoryStore();
   }
@@ -62,13 +64,18 @@ class BrowserStore {
   /** Add an entry and its WAV file, and remove the oldest ones beyond the limits. Resolves to its id. */
   async add(entry, wav) {
     const id = await this.addAtOnce(entry, wav);
-    await this.run("readwrite", async (store) => {
+    await this.evict();
+    return id;
+  }
+
+  /** Remove the oldest entries beyond the limits. */
+  evict() {
+    return this.run("readwrite", async (store) => {
       for (const old of evicted(await result(store(ENTRIES).getAll()))) {
         for (const name of BOTH) store(name).delete(old);
         store(SOUNDS).delete(piecesOf(old));
       }
     });
-    return id;
   }
 
   /** Add an entry and its WAV file, or replace that with its id. All is sent before this returns: the page may be left. */

@@ -303,7 +303,7 @@ export class Session {
     if (u.playedSample - u.draftSample < step) return;
     u.draftSample = u.playedSample;
     const recording = recordingOf(u, u.playedSample);
-    if (recording) this.post({ type: "draft", recording }, [recording.wav]);
+    this.post({ type: "draft", recording }, recording ? [recording.wav] : []);
   }
 
   tick() {
