@@ -137,7 +137,7 @@ def test_clipping_is_reported(tmp_path):
     ("data", "message"),
     [
         (b"", "is empty"),
-        (b"ID3\x04not a wav at all", "no sound file that is read"),
+        (b"ID3\x04not a wav at all", "damaged or of a coding that is not read"),
         (b"RIFF\x00\x00\x00\x00WAVE", "no data chunk"),
         (b"RIFF\xff\xff\x00\x00WAVEfmt \x10\x00", "no data chunk"),
         (b"fLaC" + bytes(100), "damaged"),

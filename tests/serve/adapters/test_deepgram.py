@@ -17,6 +17,8 @@ from tones import RATE_HZ, Script
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
+from studio.serve.adapters import deepgram
+
 KEY = "a-key-that-nobody-guesses"
 
 
@@ -207,6 +209,12 @@ def test_headers_name_the_request_and_the_voice(serving: Serving) -> None:
     said = httpx.post(f"{serving().url}/v1/speak?model=tone", json={"text": "Alpha beta."}, timeout=60.0).headers
     assert (said["dg-model-name"], said["dg-char-count"]) == ("tone", "11")
     assert said["dg-request-id"] and said["dg-model-uuid"] and said["content-type"] == "audio/mpeg"
+
+
+def test_name_of_a_voice_may_have_any_characters(serving: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deepgram, "_names", lambda card: {"model_name": "\u58f0 1"})
+    said = httpx.post(f"{serving().url}/v1/speak?model=tone", json={"text": "Alpha beta."}, timeout=60.0)
+    assert said.status_code == 200 and said.headers["dg-model-name"] == "%E5%A3%B0 1"
 
 
 @pytest.mark.parametrize("scheme", ["token", "bearer"])
