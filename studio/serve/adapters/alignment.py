@@ -23,12 +23,19 @@ class AlignedToken:
         text: the token with the white space after it, and what was not spoken before it.
         before: length of what was not spoken.
         chars: length of the token itself.
+        char_start: of the token in the text of the utterance.
     """
 
     text: str
     before: int
     chars: int
     words: tuple[SpokenWord, ...]
+    char_start: int
+
+    @property
+    def token(self) -> str:
+        """The token alone."""
+        return self.text[self.before : self.before + self.chars]
 
     @property
     def start(self) -> int:
@@ -85,7 +92,7 @@ class Alignment:
         self._is_cut = self._is_cut or isinstance(event, ev.Cancelled)
         if not isinstance(event, ev.Ended) or self._is_cut or self._committed or not self._text:
             return None
-        return AlignedToken(self._text, 0, 1, (SpokenWord("", event.samples, event.samples),))
+        return AlignedToken(self._text, 0, 1, (SpokenWord("", event.samples, event.samples),), self._from)
 
     def _end_word(self, i: int, sample: int) -> Sequence[AlignedToken]:
         committed = self._committed.pop(i)
@@ -98,6 +105,6 @@ class Alignment:
         end = last
         while end < len(self._text) and self._text[end].isspace():
             end += 1
-        token = AlignedToken(self._text[:end], first, last - first, tuple(self._spoken))
+        token = AlignedToken(self._text[:end], first, last - first, tuple(self._spoken), committed.char_start)
         self._text, self._from, self._spoken = self._text[end:], self._from + end, []
         return (token,) if last > first >= 0 else ()

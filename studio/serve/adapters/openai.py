@@ -1,4 +1,4 @@
-"""OpenAI's speech API: ``POST /v1/audio/speech`` (bytes or SSE)."""
+"""OpenAI's speech API: ``POST /v1/audio/speech`` (bytes, SSE, or one JSON with the times of the words)."""
 
 import base64
 from collections.abc import AsyncIterator
@@ -12,8 +12,11 @@ from studio.core import events as ev
 from studio.core.cards import Card
 from studio.core.errors import BadMessage, BadVoice, StudioError
 from studio.core.folders import without_folders
+from studio.core.traces.trace import sent_text
 from studio.markup import Markup
+from studio.serve.adapters.alignment import Alignment
 from studio.serve.adapters.encoding import MAX_SPEED, MIN_SPEED, AudioFormat, Encoder, open_encoder
+from studio.serve.adapters.pieces import word_time
 from studio.serve.adapters.speech import (
     MAX_INPUT_CHARS,
     Speech,
@@ -47,7 +50,7 @@ class SpeechBody(BaseModel):
     model: Annotated[str, Field(max_length=200)] = ""
     response_format: Literal["mp3", "opus", "aac", "flac", "wav", "pcm"] = "mp3"
     speed: Annotated[float, Field(ge=MIN_SPEED, le=MAX_SPEED)] = 1.0
-    stream_format: Literal["audio", "sse"] = "audio"
+    stream_format: Literal["audio", "sse", "json"] = "audio"  # json: ours
     markup: Markup = "markdown"  # ours: what the input is written in
 
 
@@ -77,6 +80,8 @@ async def _speak(request: Request, requests: SpeechRequests) -> Response:
     wanted = _format(body.response_format, card)
     encoder = await open_encoder(wanted, card.sample_rate_hz, body.speed)
     speech = await requests.open(request, address, body.input, body.markup)
+    if body.stream_format == "json":
+        return await _whole(requests, speech, encoder, wanted, body.speed)
     if body.stream_format == "sse":
         return SpeechResponse(requests, speech, _sse(speech, encoder), "text/event-stream")
     return SpeechResponse(requests, speech, encoded(speech, encoder), wanted.media_type)
@@ -125,6 +130,37 @@ async def _sse(speech: Speech, encoder: Encoder) -> AsyncIterator[bytes]:
     frames = samples // speech.card.frame_samples
     usage = {"input_tokens": words, "output_tokens": frames, "total_tokens": words + frames}
     yield sse_event({"type": "speech.audio.done", "usage": usage})
+
+
+async def _whole(
+    requests: SpeechRequests, speech: Speech, encoder: Encoder, wanted: AudioFormat, speed: float
+) -> JSONResponse:
+    """The sound, the text that was spoken, and its words with their times and places in it.
+
+    Raises StudioError: as ``Speech.events``.
+    """
+    alignment, texts, samples_per_s = Alignment(), list[ev.Event](), speech.card.sample_rate_hz * speed
+    sound, samples, words = bytearray(), 0, list[dict[str, Any]]()
+    try:
+        async for event in speech.events():
+            texts += [event] if isinstance(event, ev.TextReceived) else []
+            if isinstance(event, ev.Audio):
+                samples += len(event.pcm)
+                sound += await encoder.encode(event.pcm)
+            for token in alignment.add(event):
+                place = {"char_start": token.char_start, "char_end": token.char_start + token.chars}
+                words.append({**word_time(token, samples_per_s), **place})
+        sound += await encoder.finish()
+    finally:
+        requests.close(speech)
+    answer = {
+        "audio": base64.b64encode(sound).decode("ascii"),
+        "content_type": wanted.media_type,
+        "duration_s": round(samples / samples_per_s, 3),
+        "text": sent_text(texts),
+        "words": words,
+    }
+    return private_json(answer, 200, **speech.headers)
 
 
 def _delta(data: bytes) -> bytes:

@@ -12,7 +12,7 @@ from studio.core import events as ev
 from studio.core.errors import BadFile
 from studio.core.speakers import sound_comment
 from studio.markup import Markup
-from studio.serve.adapters.alignment import Alignment
+from studio.serve.adapters.alignment import AlignedToken, Alignment
 from studio.serve.adapters.speech import MAX_INPUT_CHARS, Speech, SpeechRequests
 from studio.serve.adapters.validation import validated
 from studio.serve.adapters.voices import find_voice
@@ -37,6 +37,12 @@ class WordTime(TypedDict):
     word: str
     start_s: float
     end_s: float
+
+
+def word_time(token: AlignedToken, samples_per_s: float) -> WordTime:
+    """A token of an alignment in seconds, without what was not spoken before it."""
+    start_s, end_s = (round(edge / samples_per_s, 3) for edge in (token.start, token.end))
+    return {"word": token.token, "start_s": start_s, "end_s": end_s}
 
 
 @dataclass(frozen=True)
@@ -81,8 +87,7 @@ async def speak_pieces(
             if isinstance(event, ev.Audio):
                 pcm += event.pcm.astype("<i2", copy=False).tobytes()
             for token in alignment.add(event):
-                start_s, end_s = (round(edge / rate_hz, 3) for edge in (token.start, token.end))
-                words.append({"word": token.text.strip(), "start_s": start_s, "end_s": end_s})
+                words.append(word_time(token, rate_hz))
             if len(pcm) >= 2 * _PIECE_S * rate_hz:
                 yield SpokenPiece(bytes(pcm), sample, rate_hz, tuple(words))
                 sample += len(pcm) // 2

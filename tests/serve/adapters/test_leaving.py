@@ -16,6 +16,7 @@ DOORS: dict[str, tuple[str, dict[str, Any]]] = {
     "openai": ("/v1/audio/speech", {"input": TEXT, "voice": "low", "response_format": "pcm"}),
     "openai-mp3": ("/v1/audio/speech", {"input": TEXT, "voice": "low"}),
     "openai-sse": ("/v1/audio/speech", {"input": TEXT, "voice": "low", "stream_format": "sse"}),
+    "openai-json": ("/v1/audio/speech", {"input": TEXT, "voice": "low", "stream_format": "json"}),
     "openai-ssml": ("/v1/audio/speech", {"input": SSML, "voice": "low", "markup": "ssml"}),
     "elevenlabs": ("/v1/text-to-speech/tone:low", {"text": TEXT}),
     "elevenlabs-stream": ("/v1/text-to-speech/tone:low/stream", {"text": TEXT}),

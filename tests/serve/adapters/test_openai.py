@@ -27,6 +27,7 @@ from studio.text.ssml import SsmlReader
 KEY = "a-key-that-nobody-guesses"
 TEXT = "Alpha beta gamma."
 LONG = "alpha " * 300
+JSON: dict[str, Any] = {"input": TEXT, "voice": "low", "response_format": "pcm", "stream_format": "json"}
 
 
 def client_of(server: Served, key: str = "any") -> openai.OpenAI:
@@ -123,6 +124,48 @@ def test_server_sent_events_hold_the_same_sound(client: openai.OpenAI) -> None:
     frames = len(pcm) // 2 // FRAME_SAMPLES
     usage = {"input_tokens": 3, "output_tokens": frames, "total_tokens": 3 + frames}
     assert events[-1] == {"type": "speech.audio.done", "usage": usage}
+
+
+def test_one_answer_has_the_sound_and_the_times_of_its_words(serving: Serving) -> None:
+    server = serving()
+    written = "**Alpha** \U0001f600 in 1999, gamma. \U0001f600"
+    answer = httpx.post(f"{server.url}/v1/audio/speech", json=JSON | {"input": written})
+    told, pcm = answer.json(), np.frombuffer(spoken(client_of(server), "pcm", input=written), "<i2")
+    assert set(told) == {"audio", "content_type", "duration_s", "text", "words"}
+    assert np.array_equal(np.frombuffer(base64.b64decode(told["audio"]), "<i2"), pcm)
+    assert told["content_type"].startswith("audio/pcm;rate=24000") and told["duration_s"] == len(pcm) / RATE_HZ
+    words = told["words"]
+    assert told["text"].strip() == written.replace("**", "")
+    assert [one["word"] for one in words] == ["Alpha", "in", "1999,", "gamma."], "written forms, and no emoji"
+    assert [told["text"][one["char_start"] : one["char_end"]] for one in words] == [one["word"] for one in words]
+    edges = [edge for one in words for edge in (one["start_s"], one["end_s"])]
+    assert edges == sorted(edges) and edges[0] == 0.0 and edges[-1] == told["duration_s"]
+    assert answer.headers["x-studio-speech"] == "synthetic"
+    url = f"{server.url}/{answer.headers['x-studio-trace']}"
+    eventually(lambda: httpx.get(url).status_code == 200, "the trace")
+    eventually(lambda: server.engine.free_slots() == server.engine.places, "the slot")
+
+
+def test_times_of_one_answer_are_those_of_its_sound(client: openai.OpenAI) -> None:
+    """At another speed, and with pauses."""
+    ssml = '<speak>Alpha <break time="500ms"/>beta</speak>'
+
+    def told(**more: Any) -> dict[str, Any]:
+        return httpx.post(f"{client.base_url}audio/speech", json=JSON | {"input": ssml, "markup": "ssml"} | more).json()
+
+    usual, fast = told(), told(speed=2.0)
+    (alpha, beta), (fast_alpha, fast_beta) = usual["words"], fast["words"]
+    assert beta["start_s"] - alpha["end_s"] >= 0.5
+    assert usual["text"][beta["char_start"] : beta["char_end"]] == "beta" == beta["word"]
+    assert fast_alpha["end_s"] == pytest.approx(alpha["end_s"] / 2, abs=0.002)
+    assert fast_beta["end_s"] == pytest.approx(beta["end_s"] / 2, abs=0.002) == fast["duration_s"]
+    assert len(base64.b64decode(fast["audio"])) / 2 / RATE_HZ == pytest.approx(fast["duration_s"], abs=0.05)
+
+
+def test_failure_is_no_answer_with_words(serving: Serving) -> None:
+    server = serving(script=Script(speed=20.0, fail_at_word=2))
+    answer = httpx.post(f"{server.url}/v1/audio/speech", json=JSON)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (500, "failed")
 
 
 def test_markdown_is_read_unless_the_input_is_plain(client: openai.OpenAI) -> None:
