@@ -41,7 +41,7 @@ def add(
         str, typer.Option(help="A socket of events like OpenAI's Realtime API; its whole address, with --dialect.")
     ] = "",
     folder: Annotated[str, typer.Option(help="A folder of NAME.wav with their texts in NAME.txt.")] = "",
-    dialect: Annotated[str, typer.Option(help="With --realtime: riva, sglang or vllm.")] = "",
+    dialect: Annotated[str, typer.Option(help="With --realtime: riva, sglang, vllm or nari.")] = "",
     model: Annotated[str, typer.Option(help="Its model.")] = "",
     key_env: Annotated[str, typer.Option(help="Environment variable that has its key.")] = "",
     voice: Annotated[str, typer.Option(help="Its voice.")] = "",

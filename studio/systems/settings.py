@@ -199,9 +199,9 @@ class RealtimeSystem(SocketSystem):
 
     kind: Literal["realtime"] = "realtime"
     url: WholeUrl
-    dialect: Literal["riva", "sglang", "vllm"]
+    dialect: Literal["riva", "sglang", "vllm", "nari"]
     model: Short = ""
-    language: Short = "en-US"
+    language: Short = ""
 
 
 class FolderSystem(CutSystem):

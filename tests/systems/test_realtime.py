@@ -16,7 +16,8 @@ from websockets.sync.server import ServerConnection, serve
 from studio.core.events import Audio, Ended
 from studio.core.ports import SpeakRequest
 
-RATE_HZ = {"riva": 24_000, "sglang": 24_000, "vllm": 16_000}
+RATE_HZ = {"riva": 24_000, "sglang": 24_000, "vllm": 16_000, "nari": 24_000}
+NARI, NARI_AUDIO = "nari.speech.v1", {"encoding": "pcm_s16le", "sample_rate": 24_000, "channels": 1}
 WORD_S = 0.2
 Answer = Callable[[str, Any], None]
 
@@ -37,6 +38,11 @@ class Fake:
         """One session."""
         if self.dialect == "riva":
             self.say(ws, "conversation.created")
+        if self.dialect == "nari":
+            if ws.subprotocol != NARI:
+                ws.close(1002, f"required subprotocol: {NARI}")
+                return
+            self.say(ws, "session.created", protocol=NARI, audio=NARI_AUDIO)
         for raw in ws:
             message = json.loads(raw)
             kind = message["type"]
@@ -57,8 +63,16 @@ class Fake:
             elif kind == "session.config":
                 assert message["stream_audio"] and message["response_format"] == "pcm"
                 self.say(ws, "audio.start", sentence_index=0, sample_rate=RATE_HZ[self.dialect])
+            elif kind == "request.start":
+                assert message == {"type": kind, "model": "theirs"}, "what it does not know, it refuses"
+                self.say(ws, "request.configured")
+                self.number = 0
             elif "text" in message:
                 self.speak(ws, message)
+            elif kind == "input_text.end":
+                self.in_order(ws, message)
+                self.say(ws, "response.done", request_id="ws-1", stop_reason="stop", audio_chunks=1)
+                return
             elif kind == "input.done":
                 if self.dialect == "sglang":
                     self.say(ws, "input.ack", accepted_seq_no=message["seq_no"])
@@ -77,20 +91,36 @@ class Fake:
             self.say(ws, "conversation.item.speech.data", audio=base64.b64encode(data).decode())
             self.say(ws, "conversation.item.speech.completed", is_last_result=False)
             return
+        if self.dialect == "nari" and not message["sequence"]:
+            self.say(ws, "response.started", request_id="ws-1", audio=NARI_AUDIO)
         for at in range(0, len(data), 999):  # a message may end within a sample
             ws.send(data[at : at + 999])
         if self.dialect == "sglang":
             self.say(ws, "input.ack", accepted_seq_no=message["seq_no"])
+        if self.dialect == "nari":
+            self.in_order(ws, message)
+
+    def in_order(self, ws: ServerConnection, message: dict[str, Any]) -> None:
+        """Nari counts texts and their end, and acknowledges them."""
+        assert message["sequence"] == self.number
+        self.number += 1
+        self.say(ws, "input_text.ack", event=message["type"], sequence=message["sequence"], request_id="ws-1")
 
     def say(self, ws: ServerConnection, kind: str, **fields: Any) -> None:
         """Send an event."""
         ws.send(json.dumps({"type": kind, **fields}))
 
 
+def chosen(_: ServerConnection, offered: Any) -> Any:
+    """Nari's subprotocol where it is offered; its server closes the others after the handshake."""
+    return NARI if NARI in offered else None
+
+
 @contextmanager
 def running(fake: Fake) -> Generator[int]:
     """Serve it; yields its port."""
-    with serve(fake, "127.0.0.1", 0) as server:
+    known: Any = [NARI] if fake.dialect == "nari" else None
+    with serve(fake, "127.0.0.1", 0, subprotocols=known, select_subprotocol=chosen) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield server.socket.getsockname()[1]
         server.shutdown()

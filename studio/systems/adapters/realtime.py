@@ -1,4 +1,4 @@
-"""Sockets of events like OpenAI's Realtime API that take text: NVIDIA's, SGLang-Omni's and vLLM-Omni's.
+"""Sockets of events like OpenAI's Realtime API that take text: NVIDIA's, SGLang-Omni's, vLLM-Omni's and Nari's.
 
 They differ in the names of their messages only, which are the dialects here.
 """
@@ -23,7 +23,7 @@ _TURN = {"turn_id": "1"}
 
 @dataclass(frozen=True)
 class Dialect:
-    """Names of messages. Audio is a binary message, or base64 in ``audio_field`` of one.
+    """Names of messages. Audio is a binary message, or base64 in the field ``audio`` of one.
 
     Attributes:
         greeting: the server's first message; empty if it waits for the client.
@@ -39,14 +39,16 @@ class Dialect:
     last: str
     greeting: str = ""
     flush: tuple[Message, ...] = ()
-    audio_field: str = ""
+    has_audio_field: bool = False
     acknowledgement: str = ""  # of each text, which the next one waits for
+    subprotocol: str = ""  # of the socket, which the server requires
 
 
 def _riva(system: RealtimeSystem, speaker: str) -> list[tuple[Message, str]]:
     voice = {} if speaker == "default" else {"voice_name": speaker}
     sound = {"sample_rate_hz": RATE_HZ, "num_channels": 1, "audio_format": "LINEAR_PCM"}
-    session = {"input_text_synthesis": {"language_code": system.language, **voice}, "output_audio_params": sound}
+    language = {"language_code": system.language or "en-US"}
+    session = {"input_text_synthesis": {**language, **voice}, "output_audio_params": sound}
     return [({"type": "synthesize_session.update", "session": session}, "synthesize_session.updated")]
 
 
@@ -64,6 +66,12 @@ def _vllm(system: RealtimeSystem, speaker: str) -> list[tuple[Message, str]]:
     return [({"type": "session.config", "response_format": "pcm", "stream_audio": True, **model, **voice}, "")]
 
 
+def _nari(system: RealtimeSystem, speaker: str) -> list[tuple[Message, str]]:
+    fields = {"model": system.model, "voice": "" if speaker == "default" else speaker, "language": system.language}
+    given = {name: value for name, value in fields.items() if value}  # it checks all, and has its own defaults
+    return [({"type": "request.start", **given}, "request.configured")]
+
+
 _COMMIT: Message = {"type": "input_text.commit"}
 DIALECTS = {
     "riva": Dialect(
@@ -72,7 +80,7 @@ DIALECTS = {
         text=lambda text, _: [{"type": "input_text.append", "text": text}],
         flush=(_COMMIT,),
         end=lambda _: [_COMMIT, {"type": "input_text.done"}],
-        audio_field="audio",
+        has_audio_field=True,
         last="conversation.item.speech.completed",
     ),
     "sglang": Dialect(
@@ -88,6 +96,14 @@ DIALECTS = {
         end=lambda _: [{"type": "input.done"}],
         last="session.done",
     ),
+    "nari": Dialect(
+        subprotocol="nari.speech.v1",
+        greeting="session.created",
+        opening=_nari,
+        text=lambda text, number: [{"type": "input_text.append", "sequence": number, "text": text}],
+        end=lambda number: [{"type": "input_text.end", "sequence": number}],
+        last="response.done",
+    ),
 }
 
 
@@ -102,7 +118,8 @@ class RealtimeAdapter(LiveAdapter):
     async def converse(self, texts: AsyncIterator[str], speaker: str) -> AsyncIterator[np.ndarray]:
         key = secret(self._system.key_env)
         url, headers = socket_url(self._system.url), {"Authorization": f"Bearer {key}"} if key else {}
-        async with connected(url, headers, self._system.timeout_s, self._system.key_env) as socket:
+        timeout_s, key_env, protocol = self._system.timeout_s, self._system.key_env, self._dialect.subprotocol
+        async with connected(url, headers, timeout_s, key_env, protocol) as socket:
             session = _Session(socket, self._dialect, self._dialect.greeting)
             opening = self._dialect.opening(self._system, speaker)
             async for piece in while_sending(session.send(opening, texts), session.received()):
@@ -174,10 +191,10 @@ class _Session:
             error = answer.get("error")
             what = error.get("message", "") if isinstance(error, dict) else answer.get("message") or error or ""
             raise SystemFailed(f"the system says: {what!s:.300}", "see its model, voice and dialect")
-        rate_hz = answer.get("sample_rate")
+        sound = answer.get("audio")
+        rate_hz = (sound if isinstance(sound, dict) else answer).get("sample_rate")
         if isinstance(rate_hz, int) and rate_hz not in (0, RATE_HZ) and self.resampler is None:
             self.resampler = Resampler(rate_hz)
         if kind and kind == self.awaited:
             self.answered.set()
-        sound = answer.get(self.dialect.audio_field) if self.dialect.audio_field else None
-        return base64.b64decode(sound) if isinstance(sound, str) else b""
+        return base64.b64decode(sound) if self.dialect.has_audio_field and isinstance(sound, str) else b""

@@ -20,7 +20,9 @@ def socket_url(url: str) -> str:
 
 
 @asynccontextmanager
-async def connected(url: str, headers: Mapping[str, str], timeout_s: float, key_env: str) -> AsyncGenerator[Any]:
+async def connected(
+    url: str, headers: Mapping[str, str], timeout_s: float, key_env: str, subprotocol: str = ""
+) -> AsyncGenerator[Any]:
     """An open socket, closed at the end. Raises SystemFailed, also for errors inside the block."""
     with needs("systems with a socket need the package websockets", "app"):
         from websockets.asyncio.client import connect
@@ -32,10 +34,12 @@ async def connected(url: str, headers: Mapping[str, str], timeout_s: float, key_
             return exc
 
     where = url.partition("?")[0]
+    protocols: Any = [subprotocol] if subprotocol else None
     try:
         async with Connect(
             url,
             additional_headers={**headers, **via_headers()},
+            subprotocols=protocols,
             open_timeout=timeout_s,
             close_timeout=0.5,
             max_size=MAX_MESSAGE_BYTES,

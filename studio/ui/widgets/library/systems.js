@@ -21,7 +21,7 @@ const FIELDS = [
     hint: "an environment variable of the server that ends in _API_KEY",
     maxlength: 100,
   },
-  { name: "dialect", text: "Dialect", hint: "of a realtime socket: riva, sglang or vllm", maxlength: 40 },
+  { name: "dialect", text: "Dialect", hint: "of a realtime socket: riva, sglang, vllm or nari", maxlength: 40 },
   { name: "licence", text: "Licence of its speech", maxlength: 200 },
 ];
 
