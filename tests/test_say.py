@@ -18,12 +18,13 @@ from typer.testing import CliRunner
 import studio
 from studio.cli import cli, main
 from studio.commands.say import read_arrivals, read_pipe
-from studio.core.errors import BadFile, BadText, Full
+from studio.core.errors import BadFile, BadOption, BadText, Full
 from studio.core.events import Ended
 from studio.core.ports import SpeakRequest
 from studio.core.sound_files import read_mono
 from studio.core.speaking import Arrival, _push, speak, typed
 from studio.core.time import MonotonicClock
+from studio.core.traces.captions import cues, srt
 from studio.engine.engine import open_engine
 from studio.inspection.batch import measure
 from studio.text.normalise import best
@@ -337,6 +338,24 @@ def test_texts_by_settings_are_spoken_once_and_measured(tmp_path: Path) -> None:
     assert [path.stat().st_mtime_ns for path in sounds] == made
     again = CliRunner().invoke(cli, [*command, "--texts", str(tmp_path / "absent.txt")])
     assert isinstance(again.exception, BadFile)
+
+
+def test_synth_writes_captions_beside_each_sound(tmp_path: Path) -> None:
+    write_tiny_voice(tmp_path / "voices")
+    texts, out = tmp_path / "texts.txt", tmp_path / "out"
+    texts.write_text("a.b|One two. Three four.\nfive six\n")
+    command = ["synth", "--texts", str(texts), "--voices", str(tmp_path / "voices"), "-o", str(out)]
+    command += ["--system", "tiny:one", "--system", "tiny:two"]
+    done = CliRunner().invoke(cli, [*command, "--captions", "srt"], catch_exceptions=False)
+    assert done.exit_code == 0 and "captions of 4 sounds" in done.stderr
+    for wav in out.glob("*/*.wav"):
+        trace, written = studio.open_trace(wav.with_suffix(".trace")), wav.with_suffix(".srt").read_text()
+        assert written == srt(cues(trace)) and ("Three four." in written) == wav.name.startswith("a.b-")
+    CliRunner().invoke(cli, [*command, "--captions", "vtt"], catch_exceptions=False)  # of sounds that are there
+    assert {path.suffix for path in out.glob("*/*")} == {".wav", ".trace", ".srt", ".vtt"}
+    assert all(path.read_text().startswith("WEBVTT\n") for path in out.glob("*/*.vtt"))
+    wrong = CliRunner().invoke(cli, [*command, "--captions", "ass"])
+    assert isinstance(wrong.exception, BadOption) and "--captions vtt" in str(wrong.exception)
 
 
 def test_synth_reads_ssml(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """``studio synth``: many utterances; ``studio measure``: tables of them; ``studio timing``: their word times."""
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -8,8 +9,9 @@ import typer
 
 from studio.bench.options import Device, Voices
 from studio.commands.common import progress_bar
-from studio.core.errors import bad_file
+from studio.core.errors import BadOption, bad_file
 from studio.core.folders import VOICES
+from studio.core.plurals import counted
 from studio.core.terminal import print_line
 from studio.markup import Markup
 
@@ -62,6 +64,7 @@ def synth(
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for sounds, traces and the manifest.")],
     count: Annotated[int, typer.Option(min=0, help="Number of texts, from the first; 0 for all.")] = 0,
     markup: Annotated[Markup, typer.Option(help="What the texts are written in.")] = "plain",
+    captions: Annotated[str, typer.Option(help="Also write captions beside each sound: srt or vtt.")] = "",
     voices: Voices = VOICES,
     device: Device = "auto",
 ) -> None:
@@ -70,8 +73,11 @@ def synth(
     A stopped run resumes.
     """
     from studio.commands.stimuli import speak_all
+    from studio.core.traces.captions import SUFFIXES
     from studio.mos.campaign.names import read_texts
 
+    if captions and f".{captions}" not in SUFFIXES:
+        raise BadOption(f"there are no captions {captions[:40]!r}", "write --captions srt or --captions vtt")
     spoken = dict(list(read_texts(texts).items())[: count or None])
     with progress_bar() as bar:
         task = bar.add_task("Speaking", total=len(spoken) * len(systems))
@@ -84,7 +90,25 @@ def synth(
             markup=markup,
             spoken=lambda: bar.update(task, advance=1),
         )
+    if captions:
+        _write_all_captions(manifest, f".{captions}")
     print_line(manifest)
+
+
+def _write_all_captions(manifest: Path, suffix: str) -> None:
+    """Write captions beside each sound of a manifest that has a trace; tells how many have none."""
+    from studio.core.traces.captions import write_captions
+    from studio.core.traces.trace import open_trace
+
+    files, written = json.loads(manifest.read_text(encoding="utf-8"))["files"], 0
+    for file in files:
+        path = (manifest.parent / file["file"]).with_suffix(suffix)
+        if "trace" not in file:
+            print_line(f"{path.name}: no captions, since this system has no word times", err=True)
+            continue
+        write_captions(open_trace(manifest.parent / file["trace"]), path)
+        written += 1
+    print_line(f"captions of {counted(written, 'sound')}", err=True)
 
 
 def _show(tables: "BatchTables") -> None:

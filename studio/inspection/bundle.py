@@ -13,6 +13,7 @@ import numpy as np
 
 from studio.core.errors import NeedsPackage
 from studio.core.events import EOS_AT
+from studio.core.traces.captions import SUFFIXES, cues, formatted
 from studio.core.traces.teacher_forcing import TeacherForcingResult
 from studio.core.traces.trace import Trace
 from studio.inspection.facts import facts
@@ -102,7 +103,14 @@ def _header(trace: Trace, line: Timeline) -> dict[str, Any]:
         "levels": max(_LEVELS, highest + 1),
         "eos_at": EOS_AT,
         "has_attention": "attention" in trace.layers,
+        "captions": _captions(trace),
     }
+
+
+def _captions(trace: Trace) -> dict[str, str] | None:
+    """Captions as files, in the time of the sound with its pauses, as the page plays it; None without word times."""
+    captions = cues(trace, as_heard=True)
+    return {suffix[1:]: formatted(captions, suffix) for suffix in SUFFIXES} if captions else None
 
 
 def _plainly(value: Any) -> Any:

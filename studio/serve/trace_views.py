@@ -22,6 +22,7 @@ from studio.core.errors import BadFile, BadMessage, Busy
 from studio.core.ports import Engine
 from studio.core.sound_files import read_mono
 from studio.core.speakers import sound_comment
+from studio.core.traces.captions import formatted, timed_cues
 from studio.core.traces.teacher_forcing import (
     CallerGone,
     NotSupported,
@@ -202,6 +203,12 @@ def wav_file(path: Path, as_heard: bool) -> bytes:
         return read_trace_wav(path)
     trace = open_trace(path)
     return wav_bytes(trace.pcm_with_waits(), trace.rate_hz, sound_comment(trace.meta))
+
+
+def captions_file(path: Path, suffix: str, as_heard: bool) -> bytes:
+    """A trace's captions, in the time of its sound as ``wav_file``. Raises BadFile, also where no word has a time."""
+    trace = with_aligned_words(open_trace(path))
+    return formatted(timed_cues(trace, as_heard=as_heard), suffix).encode("utf-8")
 
 
 def _view(load: LoadTrace) -> bytes:

@@ -35,6 +35,7 @@ from studio.serve.trace_views import (
     VIEWS,
     Recomputation,
     TraceViews,
+    captions_file,
     forced,
     overlapped,
     pieces,
@@ -54,6 +55,7 @@ FORCE, VOICES = "/inspect/force", "/inspect/voices"
 FORCE_FILES = {FORCE: FileRoute(MAX_FILE_BYTES)}
 MAX_ALIGNED_S = 120.0  # an aligner cannot be interrupted
 MAX_OPTIONS_CHARS = 2_000
+_CAPTIONS = {".srt": "application/x-subrip; charset=utf-8", ".vtt": "text/vtt; charset=utf-8"}
 _TEXTGRID = "the TextGrid"
 _OPTIONS = 'write them by name, as {"m": 3}'
 
@@ -109,6 +111,20 @@ def add_traces(app: FastAPI, trace_store: TraceStore, views: TraceViews) -> None
         name = download_name(token, "-as-heard.wav" if as_heard else ".wav")
         headers = {"Content-Disposition": f'attachment; filename="{name}"', "Content-Length": str(len(content))}
         return StreamingResponse(pieces(content), media_type="audio/wav", headers=PRIVATE | headers)
+
+    async def captions(request: Request, token: str, suffix: str, as_heard: bool) -> Response:
+        content = await views.compute(request, captions_file, trace_store.path(token), suffix, as_heard)
+        name = download_name(token, f"-as-heard{suffix}" if as_heard else suffix)
+        headers = {"Content-Disposition": f'attachment; filename="{name}"'}
+        return Response(content, media_type=_CAPTIONS[suffix], headers=PRIVATE | headers)
+
+    @app.get("/traces/{token}.srt")
+    async def srt(request: Request, token: str, as_heard: bool = False) -> Response:
+        return await captions(request, token, ".srt", as_heard)
+
+    @app.get("/traces/{token}.vtt")
+    async def webvtt(request: Request, token: str, as_heard: bool = False) -> Response:
+        return await captions(request, token, ".vtt", as_heard)
 
 
 def add_overlapped(app: FastAPI, trace_store: TraceStore, recomputation: Recomputation) -> None:

@@ -56,6 +56,19 @@ def cues(trace: Trace, *, as_heard: bool = False) -> list[Cue]:
     return [*out, _cue(held)] if held else out
 
 
+def timed_cues(trace: Trace, *, as_heard: bool = False) -> list[Cue]:
+    """As ``cues``, at least one. Raises BadFile: no word has a time."""
+    captions = cues(trace, as_heard=as_heard)
+    if not captions:
+        raise BadFile("no word of it has a time", "captions need words with times")
+    return captions
+
+
+def formatted(captions: Sequence[Cue], suffix: str) -> str:
+    """Captions in the format of a suffix, one of ``SUFFIXES``."""
+    return webvtt(captions) if suffix.lower() == ".vtt" else srt(captions)
+
+
 def srt(captions: Sequence[Cue]) -> str:
     """SubRip text."""
     blocks = (
@@ -79,12 +92,9 @@ def write_captions(trace: Trace, path: Path, *, as_heard: bool = False) -> int:
 
     Raises BadFile: no word has a time, or the file cannot be written.
     """
-    captions = cues(trace, as_heard=as_heard)
-    if not captions:
-        raise BadFile("no word of it has a time", "captions need words with times")
-    text = webvtt(captions) if path.suffix.lower() == ".vtt" else srt(captions)
+    captions = timed_cues(trace, as_heard=as_heard)
     try:
-        path.write_text(text, encoding="utf-8", newline="\n")
+        path.write_text(formatted(captions, path.suffix), encoding="utf-8", newline="\n")
     except OSError as error:
         raise BadFile(f"{path} cannot be written: {error.strerror}", "give another place with --captions") from error
     return len(captions)

@@ -1,7 +1,9 @@
 """Traces and WAVs are fetched by unguessable tokens and stored within limits."""
 
 import io
+import json
 import os
+import re
 import signal
 import socket
 import stat
@@ -16,9 +18,12 @@ import pytest
 from serve.serving import Served, Serving, eventually, of, pcm
 
 from studio.core.errors import BadFile
+from studio.core.traces.captions import cues, srt, webvtt
 from studio.core.traces.trace import open_trace
 from studio.serve.trace_store import TraceStore
 from studio.serve.trace_views import MAX_WAITING_PER_ADDRESS, VIEWS
+
+CAPTIONS = {"srt": srt, "vtt": webvtt}
 
 
 def spoken(server: Served, pause_s: float = 0.0) -> tuple[dict, list]:
@@ -73,6 +78,32 @@ def test_unwanted_wavs_are_not_rendered(serving: Serving, monkeypatch: pytest.Mo
         one.close()
     eventually(lambda: httpx.get(server.url + path, timeout=60.0).status_code == 200, "the others have left")
     assert VIEWS.pid != hung and len(made) < 5
+
+
+def test_captions_of_a_trace_are_in_the_time_of_its_sound(serving: Serving, tmp_path: Path) -> None:
+    server = serving()
+    message, _ = spoken(server, pause_s=1.5)
+    url = f"{server.url}/{message['trace_url']}"
+    (tmp_path / "back.trace").write_bytes(httpx.get(url).content)
+    trace = open_trace(tmp_path / "back.trace")
+    files = {
+        (one, heard): httpx.get(url.replace(".trace", f".{one}?as_heard={heard}"))
+        for one in CAPTIONS
+        for heard in (0, 1)
+    }
+    for (one, heard), answer in files.items():
+        assert answer.text == CAPTIONS[one](cues(trace, as_heard=bool(heard))) and "alpha" in answer.text
+        assert answer.headers["content-type"].endswith("; charset=utf-8")
+        assert re.search(rf'^attachment; filename="[^"]+\.{one}"$', answer.headers["content-disposition"])
+        assert answer.headers["cache-control"] == "private, no-store"
+    assert files["vtt", 0].headers["content-type"].startswith("text/vtt")
+    assert files["srt", 0].text != files["srt", 1].text, "the pause"
+    view = httpx.get(url.replace(".trace", ".view")).content
+    header = json.loads(view[4 : 4 + int.from_bytes(view[:4], "little")])
+    assert header["captions"] == {one: files[one, 1].text for one in CAPTIONS}
+    for one in CAPTIONS:
+        missing = httpx.get(f"{server.url}/traces/{'x' * 22}.{one}")
+        assert (missing.status_code, missing.json()["code"]) == (404, "bad_file")
 
 
 def test_trace_and_its_wav_are_returned(serving: Serving, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from ui.live_page import LivePage
 from ui.viewer_tab import ViewerTab
 
 from studio.core.clips import write_wav
+from studio.core.traces.captions import cues, srt, webvtt
 from studio.core.traces.trace import open_trace
 from studio.core.traces.trace_writer import TraceWriter
 from studio.ui.html_file import write_inspection
@@ -81,6 +82,11 @@ def test_dropped_trace_is_shown_with_its_data(inspect: Callable[..., Inspect], t
         "stall: the computer",
         "forced to end",
     ]
+    for name, form in (("SRT", srt), ("WebVTT", webvtt)):
+        with tab.page.expect_download() as download:
+            tab.page.get_by_role("button", name=name, exact=True).click()
+        assert Path(download.value.path()).read_text() == form(cues(open_trace(trace), as_heard=True))
+        assert download.value.suggested_filename == f"captions.{'srt' if name == 'SRT' else 'vtt'}"
     tab.page.mouse.move(*tab.point(851.0, "heard"))
     readout = tab.page.locator(".readout").text_content()
     assert "sample 3,6" in readout and "frame 6" in readout and "“two”" in readout and "with three" in readout
@@ -106,6 +112,7 @@ def test_recording_is_shown_with_its_text_and_a_wrong_file_is_refused(
     tab.drop(tmp_path / "a.wav")
     tab.opened()
     assert tab.page.locator(".view h1").text_content() == "eins zwei"
+    assert tab.page.get_by_role("button", name="SRT").count() == 0
     assert tab.ask("Object.keys(viewer.scene.boxes).join()") == "ruler,wave,pitch,picture"  # no word has a time
     tab.drop(trace)  # replaced by another one
     tab.page.wait_for_function("() => document.querySelector('.view h1').textContent.startsWith('One')")

@@ -1,6 +1,7 @@
 """What the Live page offers while it speaks: WAV, Save and Inspect, and a hint for a word without a space."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 from ui.live_page import LivePage
 
@@ -23,6 +24,20 @@ def test_inspect_and_wav_are_offered_from_the_first_sound_on(live: LivePage) -> 
     live.page.wait_for_function("() => window.followed?.endsWith('.wav')")
     live.wait_phase("idle")
     assert early.count() == 0 and live.page.locator('[data-get="wav"]').is_visible()
+
+
+def test_captions_are_offered_with_the_sound(live: LivePage) -> None:
+    links = live.page.locator('.files a:is([data-get="srt"], [data-get="vtt"])')
+    assert links.filter(visible=True).count() == 0
+    live.type("one two. three")
+    live.finish(spoken=1)
+    live.page.wait_for_selector('[data-get="wav"]:not([hidden])')
+    assert links.all_inner_texts() == ["SRT", "WebVTT"]
+    for link, begin in zip(links.all(), ("1\n00:00:", "WEBVTT\n\n00:00:"), strict=True):
+        with live.page.expect_download() as download:
+            link.click()
+        text = Path(download.value.path()).read_text()
+        assert text.startswith(begin) and "one two.\n" in text and "three\n" in text
 
 
 def test_inspect_opens_what_was_spoken_so_far(live: LivePage) -> None:

@@ -232,7 +232,14 @@ def test_sound_is_played_and_saved(library: Library, enter: Callable[..., Any], 
     entry(page, "long").get_by_role("button", name="Play").click()
     entry(page, "long").get_by_role("button", name="Stop").click()
     entry(page, "long").get_by_role("button", name="Play").wait_for()
-    for button, ending, begin in (("Download", "wav", b"RIFF"), ("Trace", "trace", b"PK")):
+    assert entry(page, "long").get_by_role("button", name="SRT").count() == 0, "a recording without text"
+    files = (
+        ("Download", "wav", b"RIFF"),
+        ("Trace", "trace", b"PK"),
+        ("SRT", "srt", b"1\n"),
+        ("WebVTT", "vtt", b"WEBVTT"),
+    )
+    for button, ending, begin in files:
         with page.expect_download() as download:
             entry(page, "typed").get_by_role("button", name=button).click()
         assert download.value.suggested_filename.endswith(f".{ending}")

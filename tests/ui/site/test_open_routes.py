@@ -48,6 +48,7 @@ FOR_ANYONE = {
     *(("GET", path) for path in ("/v1/voices", "/v1/voices/{voice}", "/v2/voices", "/voices", "/voices/{voice}")),
     ("GET", "/traces/{token}.trace"),  # the token is the key
     ("GET", "/traces/{token}.wav"),
+    *(("GET", f"/traces/{{token}}.{captions}") for captions in ("srt", "vtt")),
     ("GET", "/traces/{token}.view"),
     ("GET", "/traces/{token}.prosody"),
     ("GET", "/traces/{token}.attention"),

@@ -1,6 +1,8 @@
 // Viewer of one utterance: canvas, player, pointer and keyboard input, tables.
 
+import { save } from "../sound/recording.js";
 import { clock } from "../timeline/axis.js";
+import { CAPTION_TYPES, captionsOf } from "../timeline/bundle.js";
 import { pointed } from "../timeline/pointer.js";
 import { TimelineViewer } from "../timeline/viewer.js";
 import { PAUSES } from "./lanes.js";
@@ -44,6 +46,7 @@ export class Viewer extends TimelineViewer {
     fillSeams(page.querySelector("details.seams"), view, (seam) => this.toSeam(seam.sample));
     fillWords(page.querySelector("details.words"), view, (word) => this.choose(word.i, true));
     this.find('[data-do="picture"]').hidden = !this.scene.pictures.frames;
+    for (const name of Object.keys(CAPTION_TYPES)) this.find(`[data-do="${name}"]`).hidden = !view.captions;
     const { seams, forced } = view.facts;
     const has = {
       words: view.timeline.words.some(({ start }) => start !== null),
@@ -117,6 +120,7 @@ export class Viewer extends TimelineViewer {
     if (name === "half") player.speed = player.speed === 1 ? 0.5 : 1;
     else if (name === "picture") scene.pictureName = scene.pictureName === "frames" ? "heard" : "frames";
     else if (name === "png") this.savePng();
+    else if (name in CAPTION_TYPES) save(captionsOf(this.view, name), `captions.${name}`);
     else if (name === "attention") this.attend();
     super.act(name);
   }
@@ -185,13 +189,7 @@ export class Viewer extends TimelineViewer {
 
   savePng() {
     this.scene.draw();
-    this.scene.canvas.toBlob((blob) => {
-      const link = document.createElement("a");
-      link.href = URL.createObjectURL(blob);
-      link.download = "timeline.png";
-      link.click();
-      setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
-    });
+    this.scene.canvas.toBlob((blob) => save(blob, "timeline.png"));
   }
 
   // ------------------------------------------------------------ display

@@ -60,12 +60,17 @@ export class EntryView {
     this.head.focus();
   }
 
-  /** The sound, and of an utterance of a voice its trace. */
+  /** The sound, its captions where it has a text, and of an utterance of a voice its trace. */
   downloads(described) {
     const { entry, page } = this;
-    if (entry.kind === "recording") return [button("Download", () => page.saveFile(entry), described)];
+    const captions = Object.entries({ srt: "SRT", vtt: "WebVTT" }).map(([format, name]) =>
+      button(name, () => page.saveCaptions(entry, format), { title: "Captions", ...described }),
+    );
+    if (entry.kind === "recording")
+      return [button("Download", () => page.saveFile(entry), described), ...(entry.text ? captions : [])];
     return [
       button("Download", () => page.saveSound(entry), described),
+      ...captions,
       button("Trace", () => page.saveFile(entry), described),
     ];
   }

@@ -259,6 +259,11 @@ class Library {
     return this.tried(async () => save(await this.sounds.wav(entry), `utterance-${entry.name}.wav`));
   }
 
+  /** Save the captions of its sound. */
+  saveCaptions(entry, format) {
+    return this.tried(async () => save(await this.sounds.captions(entry, format), `utterance-${entry.name}.${format}`));
+  }
+
   /** Play or stop the sound of an entry; `show(isPlaying)` is called on both. */
   play(entry, show) {
     return this.tried(() => this.sounds.play(entry, show));

@@ -20,6 +20,8 @@ function paths({ wav_url: wav, trace_url: trace }, settings) {
     wav,
     trace,
     heard: `${wav}?as_heard=1`,
+    srt: page("traces/$1.srt"),
+    vtt: page("traces/$1.vtt"),
     inspect: page("inspect?trace=$1"),
     compare: page(`compare?trace=$1${settings}`),
     keep: page("library?keep=$1"),

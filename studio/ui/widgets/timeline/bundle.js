@@ -11,6 +11,13 @@ export function parse(buffer) {
   return parts;
 }
 
+export const CAPTION_TYPES = { srt: "application/x-subrip", vtt: "text/vtt" };
+
+/** The captions of a view as a file, in the time of the sound as it is played; null where no word has a time. */
+export function captionsOf({ captions }, format) {
+  return captions && new Blob([captions[format]], { type: CAPTION_TYPES[format] });
+}
+
 /** Decode base64 to an ArrayBuffer. */
 export function fromBase64(text) {
   const binary = atob(text.trim());
