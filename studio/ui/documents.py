@@ -59,7 +59,10 @@ SignIn = Callable[[Request], Awaitable[str | None]]
 
 
 def masthead(current: Page, pages: Sequence[Page]) -> str:
-    """Name, navigation and the light-dark switch; a page of the owner is reached through the sign-in page."""
+    """Name, navigation and the light-dark switch; a page of the owner is reached through the sign-in page.
+
+    The first link skips them (``page/boot.js``).
+    """
     here = current.parent or current.path
     links = "".join(
         f'<a href="./{page.path}"{" aria-current=page" if page.path == here else ""}>{escape(page.title)}</a>'
@@ -68,7 +71,8 @@ def masthead(current: Page, pages: Sequence[Page]) -> str:
     )
     switch = f'<button type="button" class="theme" aria-label="Switch between light and dark">{_MOON}</button>'
     brand = f'<a class="brand" href="./">{_MARK}{TITLE}</a>'
-    return f'<header class="masthead">{brand}<nav aria-label="Pages">{links}</nav>{switch}</header>'
+    skip = f'<a class="skip" href="#{current.content}">Skip to the page</a>'
+    return f'{skip}<header class="masthead">{brand}<nav aria-label="Pages">{links}</nav>{switch}</header>'
 
 
 def head_tags(request: Request, page: Page) -> str:
@@ -102,7 +106,7 @@ class Document:
         self._page = page
         folders = page.markup or (page.folder,)
         markup = "".join((WIDGETS / one / f"{one}.html").read_text(encoding="utf-8") for one in folders)
-        top = "" if page.access == "link" else _SKIP.format(folder=page.folder) + masthead(page, pages)
+        top = "" if page.access == "link" else masthead(page, pages)
         html = _DOCUMENT.format(
             language=language,
             title=escape(f"{texts.get(page.title, page.title)} · {TITLE}"),
@@ -150,7 +154,6 @@ def _json(value: Any) -> str:
 
 
 _TEXTS = '<script type="application/json" id="texts">{texts}</script>\n'
-_SKIP = '<a class="skip" href="#{folder}">Skip to the page</a>\n'
 
 
 def sign_in_redirect(request: Request) -> RedirectResponse:

@@ -42,3 +42,8 @@ class Page:
     def in_navigation(self) -> bool:
         """Whether the masthead links to the page."""
         return self.access != "link" and not self.parent
+
+    @property
+    def content(self) -> str:
+        """The id of the element with the page's content, after the masthead."""
+        return self.folder or f"{self.path}-page"

@@ -70,7 +70,7 @@ def build(owner: Owner) -> None:
         """All of the page at once, so that nothing moves."""
         return (*refresh(request), demo())
 
-    with gr.Column(elem_classes="owner"):
+    with gr.Column(elem_classes="owner", elem_id="campaigns-page"):
         gr.HTML("<h1>Listening tests</h1>", apply_default_css=False)
         demo_card = gr.HTML("", apply_default_css=False, elem_id="owner-demo")
         gr.HTML(_NEW, apply_default_css=False, elem_id="owner-new")

@@ -60,7 +60,7 @@ _NOTHING_RAN = '<p class="muted">Nothing was spoken yet. Type on the Live page t
 
 def build(engine: SupportsLoad) -> None:
     """Build the page in the surrounding Blocks."""
-    with gr.Column(elem_classes="owner"):
+    with gr.Column(elem_classes="owner", elem_id="engine-page"):
         gr.HTML("<h1>Engine</h1>", apply_default_css=False)
         # One element, since the column has a gap beside an empty one too.
         gr.HTML('<p role="alert"></p>' + _REPLICAS, apply_default_css=False, elem_id="engine-away")

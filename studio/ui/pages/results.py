@@ -72,7 +72,7 @@ _numbers = itertools.count(1)
 
 def build(owner: Owner) -> None:
     """Build the page in the surrounding Blocks."""
-    with gr.Column(elem_classes="owner"):
+    with gr.Column(elem_classes="owner", elem_id="results-page"):
         gr.HTML("<h1>Results</h1>", apply_default_css=False)
         with gr.Row(elem_classes="owner-choose"):
             campaign = gr.Dropdown([], label="Listening test", allow_custom_value=True, elem_id="owner-campaign")

@@ -15,8 +15,17 @@
   system.addEventListener("change", apply);
 
   document.addEventListener("click", (event) => {
-    if (event.target instanceof Element && event.target.closest(".masthead .theme"))
+    if (!(event.target instanceof Element)) return;
+    if (event.target.closest(".masthead .theme"))
       localStorage.setItem(KEY, document.body.classList.toggle("dark") ? "dark" : "light");
+    /** @type {HTMLAnchorElement | null} */
+    const skip = event.target.closest("a.skip");
+    const content = skip && document.getElementById(skip.hash.slice(1));
+    if (!content) return;
+    event.preventDefault(); // the address stays as it is: pages read its fragment
+    content.tabIndex = -1;
+    content.focus();
+    content.addEventListener("blur", () => content.removeAttribute("tabindex"), { once: true });
   });
 
   // Gradio sets its own theme and title when its page has loaded.
