@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from engine.families.kyutai_rows import DELAY, FORMS, OPTIONS, ORACLES, SIZE, SPEECH, TINY, new_row, speak, tiny_net
+from oracles import kyutai_scripts
 from safetensors.torch import load_file
 from torch import Tensor
 
@@ -57,6 +58,34 @@ def test_an_utterance_is_kyutais(
     assert len(frames) == end + 2, "four steps after the end, two of which the acoustic delay takes"
     assert np.array_equal(np.stack(frames, 1), expected[:, DELAY : DELAY + len(frames)])
     assert (expected[:, :DELAY] == -1).all()
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+def test_words_are_fed_as_by_kyutai_in_a_thousand_runs(is_late: bool) -> None:
+    """Step by step: the token that is fed, whether a word begins, and where the text ends."""
+    stored = np.load(kyutai_scripts.FILE)
+    fed, begins, at = stored["fed"].tolist(), np.unpackbits(stored["began"]).astype(bool).tolist(), 0
+    assert len(stored["end"]) == kyutai_scripts.RUNS == 1000
+    for number, end in enumerate(stored["end"].tolist()):
+        script = kyutai_scripts.script(number)
+        policy = KyutaiPolicy(kyutai_scripts.SIZE, script.look_ahead, script.longest_pad, script.initial_pad)
+        words = iter(script.words)
+        if not is_late:
+            for word in words:
+                policy.commit(*word)
+        for step, wanted in enumerate(script.wanted[: end + 5]):
+            while not policy.can_step:
+                if word := next(words, None):
+                    policy.commit(*word)
+                else:
+                    policy.ended = True
+            begun = len(policy.begun)
+            about = f"run {number}, step {step} of {script}"
+            assert (policy.token(wanted), policy.feed(wanted)) == (fed[at], fed[at]), about
+            assert (len(policy.begun) > begun) == begins[at], about
+            assert policy.end_step == (end if step >= end else None), about
+            at += 1
+    assert at == len(fed)
 
 
 def silent(begins: bool, p_word: float = 0.5) -> KyutaiOutput:
