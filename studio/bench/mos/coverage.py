@@ -17,6 +17,7 @@ from studio.core.errors import BadOption
 from studio.measure.report import console, no_bar, print_table
 from studio.mos.stats.bradley_terry import centred, fit
 from studio.mos.stats.columns import F8, I8, Ratings, Votes
+from studio.mos.stats.elo import elo_report, rank_ranges
 from studio.mos.stats.elo_intervals import clustered_intervals
 from studio.mos.stats.interval import Clusters, Interval
 from studio.mos.stats.means import by_system, pairwise_differences
@@ -33,7 +34,8 @@ Step = Callable[[], None]
 class CoverageCell:
     """One simulated test."""
 
-    test: str  # preference, elo, mos or ordinal (the scores of mos with the ordinal model)
+    # preference, elo, ladder (ranges of ranks), mos, mushra or ordinal (the scores of mos with the ordinal model)
+    test: str
     part: str  # row of the summary
     population: SimulatedRaters
     raters: int
@@ -46,8 +48,12 @@ class CoverageCell:
         layout = self.own_scripts, self.top_script
         return self.population.votes(rng, self.raters, self.each or self.scripts, self.scripts, *layout)
 
+    @property
+    def draw(self) -> Callable[..., Ratings]:
+        return self.population.sliders if self.test == "mushra" else self.population.ratings
+
     def ratings(self, rng: np.random.Generator) -> Ratings:
-        ratings = self.population.ratings(rng, self.raters, self.scripts)
+        ratings = self.draw(rng, self.raters, self.scripts)
         if not self.each:
             return ratings
         rank: I8 = rng.permuted(np.tile(np.arange(self.scripts), (self.raters, 1)), axis=1)
@@ -104,10 +110,15 @@ def _unequal_cells() -> list[CoverageCell]:
         population = SimulatedRaters(systems=(0.3, 0.0), favour_sd=favour)
         half = CoverageCell("preference", "preference, one script of half", population, 40, 40, 30, top_script=0.5)
         result += [half, replace(half, test="elo", part="Elo, one script of half")]
-    for rater in (0.4, 0.8):
-        population = SimulatedRaters(systems=(3.6, 3.3), rater_sd=rater)
-        each = (90, 90, *[6] * 30)
-        result.append(CoverageCell("mos", "MOS, two raters of 90 among 30 of 6", population, len(each), 90, each))
+    each = (90, 90, *[6] * 30)
+    for test, systems in (("mos", (3.6, 3.3)), ("mushra", (4.4, 3.6, 3.3))):
+        for rater in (0.4, 0.8):
+            population = SimulatedRaters(systems=systems, rater_sd=rater)
+            part = f"{test.upper()}, two raters of 90 among 30 of 6"
+            result.append(CoverageCell(test, part, population, len(each), 90, each))
+    for cell in [cell for cell in result if cell.test == "elo"]:  # ranges are most often wrong where systems are close
+        close = replace(cell.population, systems=(0.03, 0.01, -0.01, -0.03))
+        result.append(replace(cell, test="ladder", part=cell.part.replace("Elo", "ladder"), population=close))
     return result
 
 
@@ -175,14 +186,30 @@ def _elo(cell: CoverageCell, rng: np.random.Generator, raters: int) -> Case:
     return [scores, gaps], run_test
 
 
+def _ladder(cell: CoverageCell, rng: np.random.Generator, raters: int) -> Case:
+    """Ranges of ranks of the systems, whose order is given by the population."""
+    del raters
+    ranks = 1.0 + np.argsort(np.argsort(-np.array(cell.population.systems)))
+    tally = _CoverageTally(cell, "ranks", ranks)
+
+    def run_test() -> None:
+        votes = cell.votes(rng)
+        for method in METHODS:
+            ranges = rank_ranges(elo_report(votes, clusters=method)["differences"], votes.systems)
+            tally.mark(method, *np.array([ranges[name] for name in votes.systems], np.float64).T)
+
+    return [tally], run_test
+
+
 def _true_means(cell: CoverageCell, rng: np.random.Generator, raters: int) -> F8:
-    true_ratings = cell.population.ratings(rng, raters, _TRUE_SCRIPTS, own_scripts=True)
+    true_ratings = cell.draw(rng, raters, _TRUE_SCRIPTS, own_scripts=True)
     return np.bincount(true_ratings.system, true_ratings.score) / np.bincount(true_ratings.system)
 
 
 def _mos(cell: CoverageCell, rng: np.random.Generator, raters: int) -> Case:
     truth = _true_means(cell, rng, raters)
-    means, gaps = _CoverageTally(cell, "means", truth), _CoverageTally(cell, "differences", truth[:1] - truth[1:])
+    one, other = np.triu_indices(len(truth), 1)
+    means, gaps = _CoverageTally(cell, "means", truth), _CoverageTally(cell, "differences", truth[one] - truth[other])
 
     def run_test() -> None:
         ratings = cell.ratings(rng)
@@ -206,7 +233,7 @@ def _ordinal(cell: CoverageCell, rng: np.random.Generator, raters: int) -> Case:
     return [tally], run_test
 
 
-_CASES = {"preference": _preference, "elo": _elo, "mos": _mos, "ordinal": _ordinal}
+_CASES = {"preference": _preference, "elo": _elo, "ladder": _ladder, "mos": _mos, "mushra": _mos, "ordinal": _ordinal}
 
 
 class _CoverageTally:

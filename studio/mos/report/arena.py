@@ -21,7 +21,7 @@ from studio.mos.sessions.campaigns import LoadedCampaign
 from studio.mos.sessions.pairing import pair_of
 from studio.mos.sessions.takes import script_ids
 from studio.mos.stats.columns import Vote, Votes, votes_from_rows
-from studio.mos.stats.elo import elo_report
+from studio.mos.stats.elo import elo_report, rank_ranges
 from studio.mos.store.tables import Answer, Campaign, Choice, Rater, System, Trial
 
 
@@ -65,13 +65,13 @@ def arena_ladder(session: Session, campaign: Campaign, run: LoadedCampaign) -> A
     votes_of = {name: int(((votes.a == s) | (votes.b == s)).sum()) for s, name in enumerate(votes.systems)}
     min_votes = run.config.arena.min_votes
     ranked = [name for name in sorted(votes_of, key=lambda n: -report["systems"][n]["elo"]) if votes_of[name]]
-    above = {(d["a"], d["b"]) for d in report["differences"] if d["lo"] is not None and d["lo"] > 0}
+    ranks = rank_ranges(report["differences"], ranked)
     return ArenaLadder(
         title=run.config.texts.title,
         votes=len(votes),
         raters=report["raters"] or 0,
         min_votes=min_votes,
-        steps=[_step(name, ranked, above, report["systems"][name], votes_of[name], min_votes) for name in ranked],
+        steps=[_step(name, ranks[name], report["systems"][name], votes_of[name], min_votes) for name in ranked],
         unranked=[name for name in votes.systems if not votes_of[name]],
         undecided=report["undecided"],
         interval=report["interval"],
@@ -107,12 +107,8 @@ def arena_votes(session: Session, campaign: Campaign, run: LoadedCampaign) -> Vo
     return votes_from_rows(votes, sorted({names[s] for unit in run.units for s in unit.systems}))
 
 
-def _step(
-    name: str, ranked: Sequence[str], above: set[tuple[str, str]], row: Mapping[str, Any], votes: int, min_votes: int
-) -> LadderEntry:
-    best = 1 + sum((other, name) in above for other in ranked)
-    worst = len(ranked) - sum((name, other) in above for other in ranked)
-    return LadderEntry(name, best, worst, row["elo"], row["lo"], row["hi"], row["state"], votes, votes < min_votes)
+def _step(name: str, ranks: tuple[int, int], row: Mapping[str, Any], votes: int, min_votes: int) -> LadderEntry:
+    return LadderEntry(name, *ranks, row["elo"], row["lo"], row["hi"], row["state"], votes, votes < min_votes)
 
 
 _MORE_CSS = """

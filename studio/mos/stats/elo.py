@@ -3,7 +3,7 @@
 Systems that never lost (or never won) against the others have no finite strength, only a one-sided bound.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, permutations
 from typing import Any, Literal, NamedTuple, get_args
@@ -209,6 +209,18 @@ def elo_report(
         "p_better_is": spread.better_label + (_BY_LUCK if unbounded else ""),
         "reason": spread.reason if fitted.reason is None else fitted.reason,
         "notes": _notes(votes, fitted, separated, unbounded),
+    }
+
+
+def rank_ranges(differences: Sequence[Mapping[str, Any]], names: Sequence[str]) -> dict[str, tuple[int, int]]:
+    """Highest and lowest rank of each named system that the intervals of ``elo_report``'s ``differences`` allow."""
+    above = {(d["a"], d["b"]) for d in differences if d["lo"] is not None and d["lo"] > 0}
+    return {
+        name: (
+            1 + sum((other, name) in above for other in names),
+            len(names) - sum((name, other) in above for other in names),
+        )
+        for name in names
     }
 
 

@@ -204,7 +204,7 @@ class PostScreen:
     low_share: Shares = field(default_factory=Shares)
     # share of each rater's mid anchors scored above 90; None without any
     high_share: Shares = field(default_factory=Shares)
-    # items whose mid anchor more than a quarter of the raters scored above 90; not counted
+    # items whose mid anchor more than a quarter of the raters scored above 90; not counted in ``high_share``
     unharmed: list[str] = field(default_factory=list[str])
     by_reference: list[str] = field(default_factory=list[str])  # raters with a low share above 15%
     by_anchor: list[str] = field(default_factory=list[str])  # raters with a high share above 15%
@@ -227,7 +227,8 @@ def post_screen(ratings: Ratings, reference: str, mid_anchor: str | None = None)
     """Find raters who fail the post-screening (BS.1534-3, 4.1.2).
 
     They score the hidden reference below 90 on more than 15% of the items, or the mid anchor above 90 on more than 15%;
-    exactly 15% passes. Items whose mid anchor more than 25% of the raters score above 90 are not counted.
+    exactly 15% passes. Items whose mid anchor more than 25% of the raters score above 90 are left out of the second
+    share only, and their scores stay in all tables.
 
     Raises BadOption: the reference or the anchor is not a system.
     """
