@@ -10,6 +10,7 @@ from studio.core.ports import MAX_TEMPERATURE, SpeakRequest
 from studio.core.speaking import speak
 from studio.core.traces.trace import Trace, collect_trace, open_trace
 from studio.inspection.replay import replay
+from studio.markup.parts import open_marked
 from studio.text.normalise import best
 
 __all__ = ["open_trace", "replay", "speak", "synthesize"]
@@ -21,6 +22,7 @@ def synthesize(
     *,
     seed: int = 0,
     temperature: float | None = None,
+    speed: float = 1.0,
     device: str = "auto",
     voices: str | Path = VOICES,
     **options: object,
@@ -31,6 +33,7 @@ def synthesize(
         voice: ``name`` or ``name:speaker``; empty for the first voice.
         seed: repeats an utterance; 0 to 2**53 - 1.
         temperature: None for the card's own; 0 is greedy.
+        speed: 2 is twice as fast, its pitch kept; 0.5 to 2.
         device: auto, cpu or cuda.
         voices: folder of voices.
         options: the family's options (SpeakStream: ``scheme``, ``m``, ``n``).
@@ -39,17 +42,18 @@ def synthesize(
         BadText: the text is no str, is empty, or nothing of it can be spoken.
         BadVoice: the voice or speaker does not exist, or its files do not match its card.
         BadOption: an option is unknown, outside its range, or of another type.
+        NeedsPackage: another speed needs PyAV.
         StudioError: the voice failed; the sound so far is lost.
     """
     from studio.engine.engine import open_engine  # imports torch
 
-    _check(text, voice, seed, temperature, device, voices)
+    _check(text, voice, seed, temperature, speed, device, voices)
     if not text.strip():
         raise BadText("the text is empty", "give at least one word")
     engine = open_engine(Path(voices), best(), device=device, speakers=speakers_folder())
     try:
         request = SpeakRequest(voice=voice, seed=seed, temperature=temperature, options=options)
-        utterance = engine.open(request)
+        utterance = open_marked(engine, request, "plain", speed)
         utterance.push_text(text)
         utterance.end()
         trace = collect_trace(utterance.provenance, utterance.events())
@@ -64,7 +68,9 @@ def synthesize(
     return trace
 
 
-def _check(text: object, voice: object, seed: object, temperature: object, device: object, voices: object) -> None:
+def _check(
+    text: object, voice: object, seed: object, temperature: object, speed: object, device: object, voices: object
+) -> None:
     """Raises BadText, BadVoice or BadOption for a value of another type than its annotation."""
     if not isinstance(text, str):
         raise BadText(f"the text is {_described(text)}", "give a str; studio say reads text as it comes")
@@ -75,6 +81,8 @@ def _check(text: object, voice: object, seed: object, temperature: object, devic
     if temperature is not None and not is_number(temperature):
         allowed = f"give a number, 0 to {MAX_TEMPERATURE:g}, or None"
         raise BadOption(f"the temperature is {_described(temperature)}", allowed)
+    if not is_number(speed):
+        raise BadOption(f"the speed is {_described(speed)}", "give a number, 0.5 to 2")
     if not isinstance(device, str):
         raise BadOption(f"the device is {_described(device)}", "give auto, cpu or cuda")
     if not isinstance(voices, str | Path):

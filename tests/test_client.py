@@ -49,6 +49,13 @@ def test_text_is_spoken_with_its_words_and_a_trace(server: Served) -> None:
     assert utterance.voices == client.voices() and "tone" in {voice["name"] for voice in client.voices()}
 
 
+def test_speed_is_that_of_the_server(server: Served) -> None:
+    usual, fast = (samples(list(Client(server.url).speak(TEXT, speed=speed))) for speed in (1.0, 2.0))
+    assert abs(2 * len(fast) / len(usual) - 1.0) < 0.05
+    with pytest.raises(Refused, match=r"0\.5 to 2"):
+        list(Client(server.url).speak(TEXT, speed=3.0))
+
+
 def test_pieces_are_spoken_before_the_last_one_is_there(server: Served) -> None:
     heard: list[object] = []
 

@@ -29,6 +29,7 @@ async function* pieces() {
 const whole = await spoken("Alpha beta gamma.", { voice: "tone:low" });
 const parts = await spoken(pieces(), { voice: "tone:low" });
 out.samples = [samples(whole), samples(parts), whole.at(-1).samples];
+out.fast = samples(await spoken("Alpha beta gamma.", { voice: "tone:low", speed: 2 }));
 out.words = parts.filter((e) => e.type === "word_end").length;
 out.kinds = [...new Set(whole.map((e) => e.type))];
 

@@ -43,6 +43,7 @@ class How(TypedDict, total=False):
         source: ``keyboard`` for edits of a text field.
         markup: ``markdown`` leaves the marks of Markdown out of what is spoken; a text of a language model has them.
             ``ssml`` and ``breaks`` read pauses.
+        speed: 2 is twice as fast, its pitch kept; 0.5 to 2.
         plays: the caller reports what was played, and gets sound 2 s ahead of it.
     """
 
@@ -51,6 +52,7 @@ class How(TypedDict, total=False):
     options: dict[str, Any]
     source: Literal["stream", "keyboard"]
     markup: Markup
+    speed: float
     plays: bool
 
 

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 RECIPE = VOICES / "wren" / "recipe.toml"
 
 Json = Annotated[bool, typer.Option("--json", help="Print only JSON.")]
+Speed = Annotated[
+    float, typer.Option(min=0.5, max=2.0, help="How fast it is spoken, the pitch kept: 2 is twice as fast.")
+]
 Save = Annotated[bool, typer.Option("--save", help="Write a dated JSON file to bench/results/.")]
 Recipe = Annotated[Path, typer.Option(help="The voice's recipe.")]
 Database = Annotated[

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from studio.bench.options import Device, Voices
-from studio.commands.common import progress_bar
+from studio.commands.common import Speed, progress_bar
 from studio.core.errors import BadOption, bad_file
 from studio.core.folders import VOICES
 from studio.core.plurals import counted
@@ -65,6 +65,7 @@ def synth(
     count: Annotated[int, typer.Option(min=0, help="Number of texts, from the first; 0 for all.")] = 0,
     markup: Annotated[Markup, typer.Option(help="What the texts are written in.")] = "plain",
     captions: Annotated[str, typer.Option(help="Also write captions beside each sound: srt or vtt.")] = "",
+    speed: Speed = 1.0,
     voices: Voices = VOICES,
     device: Device = "auto",
 ) -> None:
@@ -88,6 +89,7 @@ def synth(
             voices=voices,
             device=device,
             markup=markup,
+            speed=speed,
             spoken=lambda: bar.update(task, advance=1),
         )
     if captions:

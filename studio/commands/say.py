@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from studio.bench.options import Device, Threads, Vocoder, VoiceName, Voices
-from studio.commands.common import check_output_file
+from studio.commands.common import Speed, check_output_file
 from studio.commands.lexicon import LexiconFile, normaliser
 from studio.core.errors import BadFile, BadOption, BadText
 from studio.core.files import read_bounded
@@ -72,6 +72,7 @@ def say(
         Markup,
         typer.Option(help="What the text is written in: marks of Markdown are not spoken; SSML has pauses and rates."),
     ] = "plain",
+    speed: Speed = 1.0,
     lexicon: LexiconFile = None,
     voices: Voices = VOICES,
     device: Device = "auto",
@@ -118,7 +119,7 @@ def say(
         request = SpeakRequest(voice=voice, seed=seed, temperature=temperature, options=options)
         folder = trace.with_suffix("") if trace else None
         with _progress() as on_progress:
-            result = speak(MarkedEngine(engine, markup), request, source, MonotonicClock(), folder, on_progress)
+            result = speak(MarkedEngine(engine, markup, speed), request, source, MonotonicClock(), folder, on_progress)
     spoken, error = result.trace, result.error
     if error and not len(spoken.pcm):
         raise error

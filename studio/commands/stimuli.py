@@ -30,12 +30,13 @@ def speak_all(
     device: str,
     references: Sequence[str] = (),
     markup: str = "plain",
+    speed: float = 1.0,
     spoken: Callable[[], None] = lambda: None,
 ) -> Path:
     """Speak every text by every system into ``out``, and return its ``manifest.json``.
 
     Args:
-        markup: what the texts are written in, as ``studio say --markup``.
+        markup, speed: what the texts are written in and how fast they are spoken, as options of ``studio say``.
 
     Raises:
         BadOption, BadVoice: unknown system.
@@ -43,30 +44,39 @@ def speak_all(
     """
     written_in = "" if markup == "plain" else markup
     sayings = [
-        SpeechTask(s, parse_voice_spec(s), texts, "reference" if s in references else "test", written_in)
+        SpeechTask(s, parse_voice_spec(s), texts, "reference" if s in references else "test", written_in, speed)
         for s in systems
     ]
-    return speak_into(sayings, out, speaker(voices, device, markup), spoken)
+    return speak_into(sayings, out, speaker(voices, device, markup, speed), spoken)
 
 
-def speaker(voices: Path, device: str, markup: str = "plain") -> Speaker:
-    """A function that speaks by a voice of the folder, or by the teacher, which reads no markup (BadOption)."""
+def speaker(voices: Path, device: str, markup: str = "plain", speed: float = 1.0) -> Speaker:
+    """A function that speaks by a voice of the folder, or by the teacher, which has neither (BadOption)."""
 
     def speak(voice: SystemVoice, texts: Mapping[Path, str], spoken: Callable[[], None]) -> None:
         if not texts:
             return
         if voice.voice == TEACHER and markup != "plain":
             raise BadOption(f"{TEACHER} reads no markup", "leave out --markup, or choose another system")
+        if voice.voice == TEACHER and speed != 1.0:
+            raise BadOption(f"{TEACHER} has one speed", "leave out --speed, or choose another system")
         if voice.voice == TEACHER:
             _by_teacher(voice.speaker, texts, voices, spoken)
         else:
-            _by_voice(voice, texts, voices, device, markup, spoken)
+            _by_voice(voice, texts, voices, device, spoken, markup=markup, speed=speed)
 
     return speak
 
 
 def _by_voice(
-    voice: SystemVoice, texts: Mapping[Path, str], voices: Path, device: str, markup: str, spoken: Callable[[], None]
+    voice: SystemVoice,
+    texts: Mapping[Path, str],
+    voices: Path,
+    device: str,
+    spoken: Callable[[], None],
+    *,
+    markup: str,
+    speed: float,
 ) -> None:
     from studio.markup.parts import MarkedEngine
     from studio.systems.combined import open_voices
@@ -77,7 +87,7 @@ def _by_voice(
 
         texts = {path: spoken_markdown(text) for path, text in texts.items()}
     with closing(open_voices(voices, best(), device)) as engine:
-        engine_speaker(MarkedEngine(engine, markup))(voice, texts, spoken)
+        engine_speaker(MarkedEngine(engine, markup, speed))(voice, texts, spoken)
 
 
 def _by_teacher(speaker: str, texts: Mapping[Path, str], voices: Path, spoken: Callable[[], None]) -> None:

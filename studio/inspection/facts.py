@@ -28,6 +28,7 @@ _IDENTITY = (
     "vocoder",
     "seed",
     "temperature",
+    "speed",
     "options",
     "device",
     "git_sha",

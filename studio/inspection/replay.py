@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 
 from studio.core import events as ev
-from studio.core.checks import to_printable
+from studio.core.checks import is_number, to_printable
 from studio.core.errors import BadFile, StudioError
 from studio.core.ports import PLAYED_REPORT_MS, Engine, Utterance
 from studio.core.traces.trace import Trace, collect_trace
 from studio.inspection.replay_script import ReplayStep, replay_script, revisions
+from studio.markup.parts import MarkedEngine
 
 _SEGMENT_TIMEOUT_S = 60.0  # a replay that diverged may never make the awaited segment
 _UNLIMITED = 2**53  # samples
@@ -38,7 +39,7 @@ class Replay:
 
 
 def replay(engine: Engine, before: Trace) -> Replay:
-    """Speak a trace's text again, with the same voice, seed, temperature and options.
+    """Speak a trace's text again, with the same voice, seed, temperature, options and speed.
 
     The arrival times of text do not change the sound, but flushes and revisions do: segments that a flush started are
     made with the same words committed, and a revision is sent when the sound that it left was made. Changes of options
@@ -48,6 +49,10 @@ def replay(engine: Engine, before: Trace) -> Replay:
     if not before.events:
         raise BadFile("the trace holds no events", "nothing was spoken")
     was_cut = not isinstance(before.events[-1], ev.Ended) or any(isinstance(one, ev.Cancelled) for one in before.events)
+    speed = before.meta.get("speed", 1.0)
+    if not is_number(speed):
+        raise BadFile("the trace says no speed", "its file is damaged")
+    engine = MarkedEngine(engine, "plain", speed)
     steps = replay_script(before.events, ends=not was_cut)
     again = _ReplaySender(
         engine.open(replace(before.request, credit_samples=0)), steps, len(before.pcm), was_cut=was_cut

@@ -37,6 +37,7 @@ class SpeechTask:
 
     Attributes:
         markup: what the texts are written in; empty for plain text.
+        speed: how many times as fast they are spoken.
     """
 
     system: str
@@ -44,6 +45,7 @@ class SpeechTask:
     texts: Mapping[str, str]
     role: str = "test"
     markup: str = ""
+    speed: float = 1.0
 
 
 Speaker = Callable[[SystemVoice, Mapping[Path, str], Callable[[], None]], None]
@@ -62,7 +64,8 @@ def speak_all(
     for one in sayings:
         folder = out / _folder(one.system)
         folder.mkdir(exist_ok=True)
-        stems = {item: folder / f"{item}-{_digest(one.markup + text)}" for item, text in one.texts.items()}
+        way = one.markup + (f" {one.speed:g}x " if one.speed != 1.0 else "")
+        stems = {item: folder / f"{item}-{_digest(way + text)}" for item, text in one.texts.items()}
         todo = {stem: one.texts[item] for item, stem in stems.items() if not _wav(stem).is_file()}
         speak(one.voice, todo, spoken)
         for item, stem in stems.items():

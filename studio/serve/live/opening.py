@@ -1,6 +1,7 @@
 """Opens utterances off the event loop, with the credit that the settings allow."""
 
 import asyncio
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
@@ -58,7 +59,8 @@ async def open_stream(
         client=client,
         via=via,
     )
-    utterance = await _open_in_thread(engine, card.name, request, message.markup)
+    opening = partial(open_marked, engine, request, message.markup, message.speed)
+    utterance = await _open_in_thread(engine, card.name, request.client, opening)
     try:
         return UtteranceStream(
             message,
@@ -81,13 +83,11 @@ def _credit_samples(message: wire.Open, card: Card, settings: ServeSettings) -> 
     return max(card.frame_samples, round(credit_ms * card.sample_rate_hz / 1000))
 
 
-async def _open_in_thread(engine: Engine, voice: str, request: SpeakRequest, markup: wire.Markup) -> Utterance:
-    """``engine.open`` off the event loop: a loaded voice never waits for one that is being loaded."""
+async def _open_in_thread(engine: Engine, voice: str, client: str, open_: Callable[[], Utterance]) -> Utterance:
+    """Open off the event loop: a loaded voice never waits for one that is being loaded."""
     if engine.is_loaded(voice):
-        return await in_turn(
-            request.client, partial(open_marked, engine, request, markup), lambda opened: opened.cancel()
-        )
-    opening = asyncio.get_running_loop().run_in_executor(_LOADER, open_marked, engine, request, markup)
+        return await in_turn(client, open_, lambda opened: opened.cancel())
+    opening = asyncio.get_running_loop().run_in_executor(_LOADER, open_)
     try:
         return await asyncio.shield(opening)
     except asyncio.CancelledError:

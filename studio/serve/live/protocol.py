@@ -28,6 +28,7 @@ from studio.core.packets import PROTOCOL
 from studio.core.ports import MAX_SEED, MAX_TEMPERATURE
 from studio.markup import Markup
 from studio.serve.settings import allowed_by
+from studio.text.ssml import MAX_RATE, MIN_RATE
 
 MAX_MESSAGE_CHARS = 256 * 1024
 MAX_MESSAGE_BYTES = 4 * MAX_MESSAGE_CHARS  # a character takes at most four bytes of UTF-8
@@ -62,6 +63,7 @@ Text = Annotated[str, Field(max_length=MAX_MESSAGE_CHARS), BeforeValidator(_repl
 PartedText = Annotated[Text, WrapValidator(_keep_outer_surrogates)]
 _InRange = Field(ge=0, le=MAX_TEMPERATURE)
 Temperature = Annotated[int, _InRange] | Annotated[float, _InRange] | None  # null for the voice's own; 0 is greedy
+Speed = Annotated[float, Field(ge=MIN_RATE, le=MAX_RATE, description=f"a number from {MIN_RATE:g} to {MAX_RATE:g}")]
 # The family's options by name; the engine validates them.
 Options = Annotated[
     dict[Name, bool | Number | Name],
@@ -80,7 +82,7 @@ class Message(BaseModel):
 class Open(Message):
     """Begin an utterance. ``credit_ms`` null is the server's default; the server has an upper limit.
 
-    ``wait`` false: ``busy`` rather than a place in the queue.
+    ``wait`` false: ``busy`` rather than a place in the queue. ``speed`` 2: twice as fast, its pitch kept.
     """
 
     type: Literal["open"] = "open"
@@ -90,6 +92,7 @@ class Open(Message):
     options: Options = {}
     source: Literal["keyboard", "stream"] = "stream"
     markup: Markup = "plain"
+    speed: Speed = 1.0
     credit_ms: Annotated[
         float | None,
         Field(

@@ -28,7 +28,7 @@ export function socketUrl(address, key = "") {
 export class Utterance {
   /**
    * @param url address of the socket
-   * @param settings fields of "open" (voice, seed, temperature, options, source, markup); `plays`: the caller calls played()
+   * @param settings fields of "open" (voice, seed, temperature, options, source, markup, speed); `plays`: the caller calls played()
    * @param Socket the class of the socket, where there is no global WebSocket
    */
   constructor(url, { plays = false, ...settings } = {}, Socket = globalThis.WebSocket) {
