@@ -61,7 +61,25 @@ class WordTimer:
         return [event for event in spread if _sample(event) < samples]
 
     def on_times(self, times: CharTimes, samples: int) -> list[Event]:
-        """Times of characters, in the text's order; returns the events that they complete."""
+        """Times of characters, in the text's order; returns the events that they complete.
+
+        Times of several words at once, such as a clause, are shared out among them, and estimates.
+        """
+        return [event for one in self._by_word(times) for event in self._on_word_times(one, samples)]
+
+    def _by_word(self, times: CharTimes) -> list[CharTimes]:
+        words = self._words if self._open is None else [self._open[0], *self._words]
+        words = [one for one in words if times.char_start < one.char_end and one.char_start < times.char_end]
+        if len(words) < 2:
+            return [times]
+        edges = [0, *accumulate(map(_chars, words))]
+        starts = [times.start_s + (times.end_s - times.start_s) * edge / edges[-1] for edge in edges]
+        return [
+            CharTimes(word.char_start, word.char_end, start_s, end_s, "estimate")
+            for word, start_s, end_s in zip(words, starts, starts[1:], strict=False)
+        ]
+
+    def _on_word_times(self, times: CharTimes, samples: int) -> list[Event]:
         start, end = (max(0, round(at * self._rate_hz)) for at in (times.start_s, times.end_s))
         events: list[Event] = []
         self._has_times = True

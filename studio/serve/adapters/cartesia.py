@@ -108,7 +108,7 @@ class CartesiaContext(Context):
         for token in self._alignment.add(event):
             if self._has_times:
                 seconds = {"start": [token.start / self._rate_hz], "end": [token.end / self._rate_hz]}
-                yield self.labelled("timestamps", word_timestamps={"words": [token.text.strip()], **seconds})
+                yield self.labelled("timestamps", word_timestamps={"words": [token.token], **seconds})
         if isinstance(event, ev.Flushed):
             self._flushes.append(event.words)
         if isinstance(event, ev.WordEnd):

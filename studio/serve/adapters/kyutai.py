@@ -125,7 +125,7 @@ class KyutaiSession(SpeakSession):
             yield _audio(await self._encoder.encode(event.pcm))
         for token in self._alignment.add(event):
             start_s, stop_s = token.start / self._rate_hz, token.end / self._rate_hz
-            yield {"type": "Text", "text": token.text.strip(), "start_s": start_s, "stop_s": stop_s}
+            yield {"type": "Text", "text": token.token, "start_s": start_s, "stop_s": stop_s}
         if isinstance(event, ev.Ended) and (rest := await self._encoder.finish()):
             yield _audio(rest)
 
