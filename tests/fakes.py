@@ -18,9 +18,10 @@ if __name__ == "__main__":
 from fakeutterance import FakeUtterance
 from tones import FRAME_MS, FRAME_SAMPLES, Script, tone_card
 
-from studio.core.cards import Card
+from studio.core.cards import Card, read_card
 from studio.core.errors import BadFile, Busy, Closing
 from studio.core.events import Audio
+from studio.core.folders import VOICES
 from studio.core.ports import EngineLoad, ModuleLoad, SpeakRequest
 from studio.core.traces.teacher_forcing import CallerGone, never_stop
 from studio.core.traces.trace import Trace
@@ -37,6 +38,7 @@ class FakeEngine:
         queue: int = 2,
         queue_timeout_s: float = 120.0,
         voices: int = 1,
+        cards: Sequence[Card] = (),
     ) -> None:
         self.script = script or Script()
         self.places, self.queue, self.queue_timeout_s = places, queue, queue_timeout_s
@@ -46,7 +48,7 @@ class FakeEngine:
         self.opened: list[FakeUtterance] = []
         self._lock = threading.Lock()
         more = (replace(tone_card(), name=f"tone{n}", title=f"Tone {n}: Sines, no model") for n in range(2, voices + 1))
-        self._cards = (tone_card(), *more)
+        self._cards = (tone_card(), *more, *cards)
 
     def cards(self) -> Sequence[Card]:
         return self._cards
@@ -169,6 +171,12 @@ class FakeEngine:
             utterance.join()
 
 
+def shipped_cards() -> list[Card]:
+    """The tone's card with the names and options of the voices that ship."""
+    shipped = [read_card(folder) for folder in sorted(VOICES.iterdir())]
+    return [replace(tone_card(), name=one.name, title=one.title, options=one.options) for one in shipped]
+
+
 def main() -> None:
     """Serve the real app on the fake engine."""
     parser = argparse.ArgumentParser(description=main.__doc__)
@@ -183,6 +191,7 @@ def main() -> None:
     parser.add_argument("--queue-timeout-s", type=float, default=120.0)
     parser.add_argument("--queue", type=int, default=2, help="utterances that wait for a place")
     parser.add_argument("--voices", type=int, default=1, help="voices, all of them the tone's")
+    parser.add_argument("--shipped", action="store_true", help="more voices: with the options of those that ship")
     parser.add_argument("--llm", default="", help="address of a chat endpoint")
     parser.add_argument("--model", default="")
     parser.add_argument("--design-page", action="store_true", help="serve /design")
@@ -202,7 +211,8 @@ def main() -> None:
         llm_url=args.llm,
         llm_model=args.model,
     )
-    engine = FakeEngine(script, queue=args.queue, queue_timeout_s=args.queue_timeout_s, voices=args.voices)
+    cards = shipped_cards() if args.shipped else []
+    engine = FakeEngine(script, queue=args.queue, queue_timeout_s=args.queue_timeout_s, voices=args.voices, cards=cards)
     app = create_app(engine, settings)
     if importlib.util.find_spec("studio.ui.app"):
         from studio.ui.app import mount

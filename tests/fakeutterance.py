@@ -15,6 +15,7 @@ from studio.core.cards import parse_voice
 from studio.core.errors import BadOption, BadText, Closed, Full, TooLate
 from studio.core.options import default_options
 from studio.core.ports import MAX_SEED, SpeakRequest
+from studio.core.text.reasons import UnsupportedSpan
 from studio.core.traces.provenance import provenance
 
 if TYPE_CHECKING:
@@ -143,7 +144,7 @@ class FakeUtterance:
                 raise TooLate("that is said or being said", "revise what follows")
             if self._text[char_start:] == text:
                 return
-            words, seen = sum(word.end < char_start for word in self._words), self._options["m"] - self._options["n"]
+            words, seen = sum(word.end < char_start for word in self._words), self._window()[0] - self._window()[1]
             left = self._left()
             if left and (self._marks[-1][1] + seen > words or self._saying > words):
                 unseen = [mark for mark in left if mark[1] + seen <= words]
@@ -230,9 +231,7 @@ class FakeUtterance:
                 word = ev.Committed(i=i, word=token.lower(), written=i, char_start=start, char_end=base + at)
                 self._emit(word)
             else:
-                self._emit(
-                    ev.Unsupported(char_start=start, char_end=base + at, why="a tone has letters and digits only")
-                )
+                self._emit(UnsupportedSpan(start, base + at, "no_reading").event())
 
     def _run(self) -> None:
         try:
@@ -267,9 +266,13 @@ class FakeUtterance:
             if paused_ms >= 1.0 and self._sample:
                 self._emit(ev.Wait(reason=reason, sample=self._sample, duration_ms=paused_ms))
 
+    def _window(self) -> tuple[int, int]:
+        """m and n; a voice with other options speaks each word after two more."""
+        return self._options.get("m", 3), self._options.get("n", 1)
+
     def _may_speak(self) -> bool:
         waiting = len(self._words) - self._spoken
-        return self._no_more or self._flush_to > self._spoken or waiting >= self._options["m"]
+        return self._no_more or self._flush_to > self._spoken or waiting >= self._window()[0]
 
     def _speak_segment(self) -> bool:
         """Speak one segment; False if nothing more will be said."""
@@ -277,7 +280,7 @@ class FakeUtterance:
         with self._turn:
             if self._is_cancelled or self._spoken >= len(self._words):
                 return False
-            m, n = self._options["m"], self._options["n"]
+            m, n = self._window()
             known = min(len(self._words), self._spoken + m)
             said = list(range(self._spoken, min(self._spoken + n, known)))
             first_frame = self._sample // FRAME_SAMPLES

@@ -53,7 +53,7 @@ def tone_card() -> Card:
 def checked_options(card: Card, given: Mapping[str, Any], base: Mapping[str, Any]) -> dict[str, Any]:
     """``base`` changed by ``given``. Raises BadOption like an engine."""
     out = merge_options(card.options, given, base)
-    if out["n"] > out["m"]:
+    if out.get("n", 1) > out.get("m", 1):
         raise BadOption(
             f"hop n = {out['n']} is more than window m = {out['m']}", "a hop is at most its window: lower n or raise m"
         )

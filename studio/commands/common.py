@@ -87,7 +87,7 @@ def print_notes(lines: "Iterable[object]") -> None:
 def tell_token(listening: "ListeningTests") -> None:
     """Print the owner's token to stderr if it has just been created."""
     if (token := listening.access.first_token) is not None:
-        print_line(f"The owner's token of the listening tests, shown this once: {token}", err=True)
+        print_line(f"The owner's access key, shown this once: {token}", err=True)
 
 
 def advised(listening: "ListeningTests", name: str) -> list[str]:

@@ -10,7 +10,7 @@ from studio.serve.settings import ENV_PREFIX, ServeSettings
 
 _OPEN = (
     "Open to every client that can reach port {port}: it can speak with every voice, take all slots, and fetch a trace "
-    "whose address it knows. Listening tests still require a rater's link or the owner's token."
+    "whose address it knows. Listening tests still require a rater's link or the owner's access key."
 )
 _BY_NAME = (
     "Others may reach it as {names}: unless the proxy before it asks them, give it a key (" + ENV_PREFIX + "KEY)."

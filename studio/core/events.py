@@ -5,6 +5,7 @@
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from functools import cache
 from typing import Any, ClassVar, Literal, Self, dataclass_transform
@@ -223,11 +224,17 @@ class Cancelled(Event, type="cancelled"):
 
 
 class Unsupported(Event, type="unsupported"):
-    """The voice cannot speak [char_start, char_end) of the text as sent; it is skipped."""
+    """The voice cannot speak [char_start, char_end) of the text as sent; it is skipped.
+
+    ``why`` is the sentence of ``code`` with its ``values`` (``studio.core.text.reasons``); without a code it is free
+    text of another system.
+    """
 
     char_start: int
     char_end: int
     why: str
+    code: str = ""
+    values: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 class Ended(Event, type="ended"):

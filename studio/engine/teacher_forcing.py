@@ -115,8 +115,7 @@ def trace_of_recording(
     inputs = TeacherForcingInput(words, frames, voice.number_of(speaker), options, (), starts, ends, lead)
     segments = [*_forced_segments(voice, family, inputs, should_continue)]
     events: list[ev.Event] = [ev.TextReceived(char_start=0, text=text)]
-    for one in changes.unsupported:
-        events.append(ev.Unsupported(char_start=one.char_start, char_end=one.char_end, why=one.why))
+    events += [one.event() for one in changes.unsupported]
     events += [ev.Committed(**vars(word)) for word in changes.words]
     events.append(ev.Audio(sample=0, pcm=to_int16(sound.numpy())))
     for one in segments:

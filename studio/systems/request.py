@@ -13,6 +13,7 @@ import numpy as np
 from studio.core import events as ev
 from studio.core.cards import Card
 from studio.core.errors import StudioError
+from studio.core.text.reasons import UnsupportedSpan
 from studio.core.text.words import SpokenWord
 from studio.core.time import Clock
 from studio.core.via import set_current
@@ -216,8 +217,8 @@ class RemoteRequest(EngineRequest):
         end = self._intake.chars if self._row.has_ended and not self._unsent else words_sent[-1].char_end + is_live
         text = self._intake.text(self._sent_chars, end)
         if len(text) > MAX_CUT_CHARS:
-            why = f"a system takes at most {MAX_CUT_CHARS} characters at once"
-            self._emit(ev.Unsupported(char_start=self._sent_chars + MAX_CUT_CHARS, char_end=end, why=why))
+            left = (self._sent_chars + MAX_CUT_CHARS, end)
+            self._emit(UnsupportedSpan(*left, "long_cut", {"count": str(MAX_CUT_CHARS)}).event())
         self._sent_chars, self._sent_words = self._sent_chars + len(text), self._sent_words + count
         self._row.waiting -= count
         self._record_revision_point()

@@ -128,7 +128,7 @@ class LexiconNormaliser:
     def __init__(self, lexicon: Lexicon, other: Normaliser) -> None:
         self._lexicon, self._other = lexicon, other
         self._spoken: Mapping[str, str] = {}  # what words with phonemes are called, where not by themselves
-        self.why: str = getattr(other, "why", "")
+        self.unread: str = getattr(other, "unread", "no_reading")
         self.language: Language = getattr(other, "language", ENGLISH)
         self._others: dict[str, Normaliser] = {}
 

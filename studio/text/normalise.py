@@ -78,7 +78,7 @@ def letters(word: str) -> str:
 class PlainNormaliser:
     """Reads words of letters; other tokens have no reading."""
 
-    why = f"numbers and signs need the text group: {GROUP}"
+    unread = "no_numbers"
 
     def in_language(self, code: str) -> Normaliser:
         """See ``studio.core.text.language``."""
@@ -100,8 +100,6 @@ class PlainNormaliser:
 
 class EnglishNormaliser:
     """Reads numbers, dates, times, money, measures, abbreviations and signs, too."""
-
-    why = "there is no reading for this sign: write it in words"
 
     def in_language(self, code: str) -> Normaliser:
         """See ``studio.core.text.language``."""

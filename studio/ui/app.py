@@ -14,6 +14,7 @@ from starlette.concurrency import run_in_threadpool
 
 from studio.core.folders import TEXTS
 from studio.core.ports import Engine, SupportsLoad
+from studio.core.text.reasons import REASONS
 from studio.mos.analysis.results import ResultsCache
 from studio.mos.service import ListeningTests
 from studio.serve.adapters.speech import SPEECH
@@ -39,10 +40,10 @@ def glossary_props() -> dict[str, Any]:
 
 
 def live_props() -> dict[str, Any]:
-    """The terms, the example texts (none where the file is absent) and the default text of the race."""
+    """The terms, the example texts (none where the file is absent), the race's text, and why text is left out."""
     examples = json.loads(EXAMPLES.read_text(encoding="utf-8")) if EXAMPLES.is_file() else []
     texts = [{"title": one["title"], "text": one["text"]} for one in examples]
-    return {"examples": texts, "race": RACE_TEXT, **glossary_props()}
+    return {"examples": texts, "race": RACE_TEXT, "reasons": REASONS, **glossary_props()}
 
 
 def _build_campaigns(context: PageContext) -> None:

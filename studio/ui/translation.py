@@ -14,7 +14,7 @@ ENGLISH = "en"
 MAX_HEADER_CHARS = 1000  # of Accept-Language that are read; browsers send fewer than 100
 # A text between tags, with the keys and buttons that it names; all white space around it stays.
 _TEXT = re.compile(r"(?<=>)(\s*)((?:[^<]|<(kbd|b)>[^<]*</\3>)+?)(\s*)(?=<(?!kbd>|b>))")
-_ATTRIBUTE = re.compile(r'(?<= )(aria-label|placeholder|title|alt)="([^"]*)"')
+_ATTRIBUTE = re.compile(r'(?<= )(aria-label|placeholder|title|alt|data-empty)="([^"]*)"')
 _WORD = re.compile(r"[A-Za-z]{2}")
 _ENTITY = re.compile(r"&#?\w+;")
 _RANGE = re.compile(r"\s*([A-Za-z]{1,8}|\*)(?:-[A-Za-z0-9-]*)?\s*(?:;\s*q\s*=\s*(0(?:\.\d{0,3})?|1(?:\.0{0,3})?)\s*)?")

@@ -47,7 +47,7 @@ def test_command_that_creates_the_database_prints_the_owner_token(studio: Studio
     """Once, so that a lab that creates its test before it starts the app can log in."""
     new = ("campaign", "new", "first", "--template", "incremental-mos", "--from", write_sounds(tmp_path / "sounds"))
     out, err = studio(*new)
-    [token] = re.findall(r"The owner's token .* shown this once: (\S+)", err)
+    [token] = re.findall(r"The owner's access key, shown this once: (\S+)", err)
     assert token not in out and "/rate?test=" in out
     listening = open_listening_tests("", tmp_path / "data")
     listening.access.check_owner(token)

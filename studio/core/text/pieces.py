@@ -3,9 +3,10 @@
 import html
 import re
 import unicodedata
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from studio.core.text.language import ENGLISH, Language
+from studio.core.text.reasons import UnsupportedSpan
 from studio.core.text.typography import (
     BREAK,
     CURRENCY,
@@ -72,7 +73,6 @@ _GREEK_NAMES = dict(
     )
 )
 _LONE_GREEK = re.compile("(?<![α-ωΑ-Ωά-ώ])(?:[αβγδεζηθικλνξορστυφχψω]|[ΓΔΘΛΞΣΦΨ])(?![α-ωΑ-Ωά-ώ])")
-_A_TAG = "a tag of markup is not spoken"
 _INCHES = re.compile(rf'(?<=[{FRACTIONS}])"|(?<=\d/\d)"|(?<=\d\.\d)"|(?<=/\d\d)"')
 _FEET_INCHES = re.compile(r'(?<=\d[\'′]\d)"|(?<=\d[\'′]\d\d)"')
 # Their decomposition would be read as a letter; a numeral of two letters is one.
@@ -80,7 +80,6 @@ _LONE_ROMAN = re.compile("(?<![Ⅰ-ⅿ])[ⅠⅤⅩⅬⅭⅮⅯⅰ-ⅿ](?![Ⅰ-�
 _SECONDS = re.compile(rf"(?<![\d{FRACTIONS}])″")  # y″
 # A dot between numbers or units is a product: 3·4, kg·m².
 _TIMES_DOT = re.compile(r"(?<=\d)[·⋅∙](?=\d)|(?<=[A-Za-z])(?<![A-Za-z]{4})[·⋅∙](?=[A-Za-z]{1,3}(?![A-Za-z]))")
-_A_TARGET = "the address of a link is not spoken"
 
 
 @dataclass(frozen=True)
@@ -90,15 +89,6 @@ class TokenPiece:
     text: str
     char_start: int
     char_end: int
-
-
-@dataclass(frozen=True)
-class UnsupportedSpan:
-    """[char_start, char_end) of the text as sent cannot be spoken."""
-
-    char_start: int
-    char_end: int
-    why: str
 
 
 def token_parts(token: str, language: Language = ENGLISH) -> list[tuple[int, int]]:
@@ -135,7 +125,7 @@ def split_token(token: str, start: int, language: Language = ENGLISH) -> tuple[l
         stop = gap.start() if gap else len(text)
         piece = _trim(text, begin, stop, _pause(text, gap) if gap else "", language)
         if piece is None and set(text[begin:stop]) & set(_LAYOUT):
-            spans.append(UnsupportedSpan(starts[begin], ends[stop - 1], "signs around no word are not spoken"))
+            spans.append(UnsupportedSpan(starts[begin], ends[stop - 1], "layout"))
         elif piece is None and pieces and stop > begin:
             pieces[-1] = _add_mark(pieces[-1], text[begin:stop])
         elif piece is not None:
@@ -144,7 +134,7 @@ def split_token(token: str, start: int, language: Language = ENGLISH) -> tuple[l
                 pieces[-1] = _add_mark(pieces[-1], text[begin:first])  # "Hello",he said
             chars = (starts[first], ends[stop - 1])
             if language.too_long.search(word):
-                spans.append(UnsupportedSpan(*chars, f"words of at most {MAX_WORD_LETTERS} letters can be spoken"))
+                spans.append(UnsupportedSpan(*chars, "long_word", {"count": str(MAX_WORD_LETTERS)}))
             else:
                 pieces.append(TokenPiece(word, *chars))
         begin = gap.end() if gap else stop
@@ -186,23 +176,26 @@ def _fold_token(token: str, start: int, language: Language) -> tuple[str, list[i
     tags, entities, plains = _markup(token, language)
     fold, at = language.fold, 0
     while at < len(token):
-        stop, why = at + 1, tags.get(at, "")
+        stop, code = at + 1, tags.get(at, "")
         if entity := entities.get(at):
             stop, char = entity
             folded = [BREAK if c in WHITE else fold(c) for c in char]
             plain = None if None in folded else "".join(one or "" for one in folded)
         else:
             char = token[at]
-            plain = None if why else plains[at] if at in plains else fold(char)
+            plain = None if code else plains[at] if at in plains else fold(char)
         begin, end = start + at, start + stop
         at = stop
         if plain is None and not in_span:
-            spans.append(UnsupportedSpan(begin, end, why or why_unsayable(char[0], language.name)))
+            values: dict[str, str] = {}
+            if not code:
+                code, values = why_unsayable(char[0], language.name)
+            spans.append(UnsupportedSpan(begin, end, code, values))
             text.append(BREAK)
             starts.append(begin)
             ends.append(end)
         elif plain is None or (not plain and in_span):
-            spans[-1] = UnsupportedSpan(spans[-1].char_start, end, spans[-1].why)
+            spans[-1] = replace(spans[-1], char_end=end)
         elif not plain and ends:
             ends[-1] = end  # an accent or an invisible character belongs to the letter before it
             text[-1] = language.compose(text[-1], char)
@@ -218,21 +211,21 @@ def _markup(token: str, language: Language) -> tuple[dict[int, str], dict[int, t
     """The parts of a token that are not read character by character, by their indices.
 
     Returns:
-        characters that are not spoken, with the reason; HTML entities, with their end and character; and characters
-        that are read as others: angle brackets around words, and hyphens and white space inside a word.
+        characters that are not spoken, with the code of the reason; HTML entities, with their end and character; and
+        characters that are read as others: angle brackets around words, and hyphens and white space inside a word.
     """
     tags: dict[int, str] = {}
     entities: dict[int, tuple[int, str]] = {}
     plains: dict[int, str] = {}
     for match in _TAG.finditer(token):
-        tags |= dict.fromkeys(range(*match.span()), _A_TAG)
+        tags |= dict.fromkeys(range(*match.span()), "markup")
     for match in _LINK.finditer(token):
-        tags |= dict.fromkeys(range(*match.span()), _A_TARGET)
+        tags |= dict.fromkeys(range(*match.span()), "link")
     for match in _ANGLED.finditer(token):
         if match.start() in tags:
             continue
         if match[1] or match[3] or match[2].lower() in _ELEMENTS:
-            tags |= dict.fromkeys(range(*match.span()), _A_TAG)
+            tags |= dict.fromkeys(range(*match.span()), "markup")
         else:
             plains |= {match.start(): BREAK, match.end() - 1: BREAK}
     for match in _ENTITY.finditer(token):

@@ -101,16 +101,16 @@ def fold(char: str) -> str | None:
     return plain if plain and all(c == BREAK or c in SYMBOLS or " " < c < "\x7f" for c in plain) else None
 
 
-def why_unsayable(char: str, language: str) -> str:
-    """Why ``fold`` refuses a character, and what to write instead."""
+def why_unsayable(char: str, language: str) -> tuple[str, dict[str, str]]:
+    """Why ``fold`` refuses a character: the code of a reason and its values."""
     category, name = unicodedata.category(char), unicodedata.name(char, "no name").lower()
     code = f"U+{ord(char):04X}"
     if category == "Cc":
-        return f"{code} is a control character: it makes no sound"
+        return "control", {"code": code}
     if category == "Cs":
-        return f"{code} is half a character (a lone surrogate): send whole characters"
+        return "half", {"code": code}
     if category in ("Co", "Cn"):
-        return f"{code} is not an assigned character"
+        return "unassigned", {"code": code}
     if category[0] in "LMN":
-        return f"this voice speaks {language} letters only: {char} ({name}) is not one of them"
-    return f"this voice has no reading for {char} ({name}): write it in words"
+        return "letter", {"language": language, "char": char, "name": name}
+    return "sign", {"char": char, "name": name}

@@ -17,13 +17,13 @@ from studio.core.ports import Normaliser
 from studio.core.text.language import ENGLISH, Language
 from studio.core.text.pieces import (
     TokenPiece,
-    UnsupportedSpan,
     goes_on,
     is_open_note,
     is_open_tag,
     split_token,
     token_parts,
 )
+from studio.core.text.reasons import UnsupportedSpan
 from studio.core.text.typography import MARKS, MAX_TOKEN_CHARS, PAUSE, TOKEN, WHITE
 
 MAX_HELD_TOKENS = 6
@@ -31,7 +31,6 @@ _RUNS = re.compile(f"[{WHITE}]+|[^{WHITE}]+")
 MAX_TAG_CHARS = 1000  # of a tag of markup that goes on over white space
 _MAX_GAP_CHARS = 40  # of white space inside a token
 _LINE_BREAK = re.compile("\r\n|[\n\r\v\f\x85\u2028\u2029]")
-_NO_READING = "this normaliser has no reading for it: write it in words"
 
 
 @dataclass(frozen=True)
@@ -140,7 +139,7 @@ class WordStream:
 
     def _use(self, normalise: Normaliser) -> None:
         self._normalise = self._next = normalise
-        self._why: str = getattr(normalise, "why", _NO_READING)
+        self._unread: str = getattr(normalise, "unread", "no_reading")
         self._language: Language = getattr(normalise, "language", ENGLISH)
 
     def resume_point(self) -> TextPosition | None:
@@ -280,8 +279,7 @@ class WordStream:
     def _pieces(self, token: str, start: int) -> tuple[list[TokenPiece], list[UnsupportedSpan]]:
         if max(map(len, TOKEN.findall(token))) > MAX_TOKEN_CHARS:
             end = self._at if start == self._part_start else start + len(token)
-            why = f"more than {MAX_TOKEN_CHARS} characters without white space cannot be spoken"
-            return [], [UnsupportedSpan(start, end, why)]
+            return [], [UnsupportedSpan(start, end, "long_token", {"count": str(MAX_TOKEN_CHARS)})]
         return split_token(token, start, self._language)
 
     def _release(self, spans: list[UnsupportedSpan]) -> WordChanges:
@@ -302,7 +300,7 @@ class WordStream:
             self._words += 1
         self.resume_points = _resume_points(held, changes.words, self._before)
         self._before = (*self._before, *texts)[-2:]
-        unread = [UnsupportedSpan(held[k][0].char_start, held[k][0].char_end, self._why) for k in silent]
+        unread = [UnsupportedSpan(held[k][0].char_start, held[k][0].char_end, self._unread) for k in silent]
         changes.unsupported = sorted([*spans, *unread], key=lambda span: span.char_start)
         return changes
 

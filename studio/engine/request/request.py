@@ -269,7 +269,7 @@ class EngineRequest(RequestClient):
             source = {"written": word.written, "char_start": word.char_start, "char_end": word.char_end}
             self._emit(ev.Committed(i=word.i, word=without_pronunciation(word.word), **source))
         for span in changes.unsupported:
-            self._emit(ev.Unsupported(char_start=span.char_start, char_end=span.char_end, why=span.why))
+            self._emit(span.event())
         with self._lock:
             self._playback.committed(changes.words)
         self._row.commit([word.word for word in changes.words])

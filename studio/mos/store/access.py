@@ -153,7 +153,7 @@ class Access:
             row = session.get(Secret, "owner_sha256")
         assert row is not None, "created at first start"
         if not _same(row.value, _sha(token)):
-            raise Forbidden("the owner's token is wrong", "`studio campaign token` makes a new one")
+            raise Forbidden("the owner's access key is wrong", "`studio campaign token` makes a new one")
 
     def owner_session(self) -> str:
         """The value of a signed-in browser's cookie. It stays valid until the owner's token is replaced."""

@@ -55,7 +55,7 @@ FRENCH = Language("French", can_grow, is_abbreviation, _SMALL, joiners="-", spac
 class FrenchNormaliser:
     """Reads French words, numbers, dates, times, money, measures, abbreviations and signs; hyphens stay in words."""
 
-    why = "there is no French reading for this sign: write it in words"
+    unread = "no_french"
     language = FRENCH
 
     def __call__(self, tokens: Sequence[str], before: Sequence[str] = ()) -> Words:

@@ -7,6 +7,7 @@ import pytest
 from ui.live_page import LivePage
 from ui.site.test_page_load import SHIFTS
 
+from studio.core.text.reasons import REASONS
 from studio.ui.bundle import WIDGETS
 from studio.ui.translation import read_catalogues
 
@@ -19,7 +20,7 @@ TEXTS = """() => {
   for (let node = walker.currentNode; node; node = walker.nextNode()) {
     if (node instanceof Text) {
       if (!node.parentElement.closest("script, [lang=en]")) texts.push(node.data);
-    } else for (const name of ["aria-label", "placeholder", "title", "alt", "data-tip"])
+    } else for (const name of ["aria-label", "placeholder", "title", "alt", "data-tip", "data-empty"])
       if (node.hasAttribute(name)) texts.push(node.getAttribute(name));
   }
   return texts.map((text) => text.replace(/\\s+/g, " ").trim()).filter(Boolean);
@@ -45,11 +46,15 @@ def test_page_speaks_and_says_all_in_the_language_of_the_browser(visit: Callable
     page.wait_for_function("ready => document.querySelector('.chip').textContent === ready", arg=texts["Ready"])
     assert _english(page, language) == set()
     live.open_advanced()
-    live.type("Hello there. ")
+    live.type("Hello \U0001f600 there. ")
     live.finish(1)
     page.wait_for_selector('[data-get="inspect"]:not([hidden])')
     page.wait_for_selector(".history li")
-    assert page.locator('[data-history="play"]').get_attribute("aria-label") == f"{texts['Play']}: Hello there."
+    left_out = page.locator(".leftout li")
+    assert left_out.inner_text() == f"\U0001f600 {texts[REASONS['no_reading']]}"
+    assert (
+        page.locator('[data-history="play"]').get_attribute("aria-label") == f"{texts['Play']}: Hello \U0001f600 there."
+    )
     assert texts["Speak"] in page.locator('[data-do="speak"]').inner_text()
     assert _english(page, language) == set()
     assert sum(page.evaluate("window.shifts")) < 0.05

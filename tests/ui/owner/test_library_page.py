@@ -276,7 +276,7 @@ def test_without_the_token_nothing_is_shown(
 ) -> None:
     kept = library.add(said(1), "one", title="secret")
     page = enter("library?tag=x", token="wrong")
-    page.get_by_label("Owner's token").wait_for()
+    page.get_by_label("Owner's access key").wait_for()
     assert "library" in page.url and "secret" not in page.content()
     page.goto(f"{site.url}inspect?kept={kept.name}")
     page.locator(".inspect .status", has_text="sign in on the Library page").wait_for()

@@ -135,7 +135,7 @@ def test_browser_is_signed_in_by_a_cookie_that_scripts_cannot_read(site: Site, e
 
 def test_signing_in_leads_back_to_the_page(site: Site, enter: Callable[..., Any]) -> None:
     page = enter("edit?campaign=kestrel", token="guessed")
-    field = page.get_by_label("Owner's token")
+    field = page.get_by_label("Owner's access key")
     field.fill("guessed")
     page.get_by_role("button", name="Sign in").click()
     page.get_by_role("alert").filter(has_text="studio campaign token").wait_for()
@@ -152,7 +152,7 @@ def test_signing_in_leads_back_to_the_page(site: Site, enter: Callable[..., Any]
 @pytest.mark.parametrize("wanted", ["https://other.example/", "//other.example", "javascript:alert(1)", "../x"])
 def test_signing_in_leads_to_no_other_site(site: Site, enter: Callable[..., Any], wanted: str) -> None:
     page = enter(f"sign-in?{urlencode({'next': wanted})}", token="guessed")
-    page.get_by_label("Owner's token").fill(site.token)
+    page.get_by_label("Owner's access key").fill(site.token)
     page.get_by_role("button", name="Sign in").click()
     page.locator(".live").wait_for()
     assert page.url == site.url

@@ -10,6 +10,7 @@ from fastapi import FastAPI, Request
 from fastapi.testclient import TestClient
 
 from studio.core.cards import read_card
+from studio.core.text.language import LANGUAGES as TEXT_LANGUAGES
 from studio.systems.adapters.registry import open_adapter
 from studio.systems.engine import system_card
 from studio.systems.settings import CommandSystem
@@ -49,6 +50,8 @@ def _data() -> Iterator[str]:
     props = live_props()
     yield from (example["title"] for example in props["examples"])
     named: set[str] = set()
+    yield from props["reasons"].values()
+    yield from TEXT_LANGUAGES.values()  # named in a reason
     for term in props["terms"]:
         named |= term.get("options", {}).keys()
         yield from (term["name"], term["text"], *term.get("options", {}).values())

@@ -5,12 +5,13 @@ import { test } from "node:test";
 import { Caption } from "../../../studio/ui/widgets/live/field/caption.js";
 import { Figures } from "../../../studio/ui/widgets/live/figures.js";
 import { Status } from "../../../studio/ui/widgets/live/status.js";
+import { setTexts } from "../../../studio/ui/widgets/page/translate.js";
 import { FakeElement, fakeRoot } from "./fake_dom.js";
 import { mockTimers } from "./fakes.js";
 
-function caption(text = "") {
+function caption(text = "", reasons = {}) {
   const root = fakeRoot();
-  const one = new Caption(root);
+  const one = new Caption(root, reasons);
   const lit = [];
   one.onLit = (i) => lit.push(i);
   if (text) one.event({ type: "text", char_start: 0, text });
@@ -113,6 +114,18 @@ test("unsupported text is shown with its reason, at most six in the list", () =>
   assert.deepEqual(classes()[0], ["😀", "w unsupported"]);
   const list = root.querySelector(".leftout");
   assert.deepEqual([list.childElementCount, list.hidden, list.children[0].textContent], [6, false, "😀 no letters"]);
+});
+
+test("a reason is shown in the page's language, with its values", () => {
+  setTexts({ "{language} only: {char}": "nur {language}: {char}", English: "Englisch" });
+  const { caption: one, root } = caption("", { letter: "{language} only: {char}" });
+  one.event({ type: "text", char_start: 0, text: "日本" });
+  const values = { language: "English", char: "日" };
+  one.event({ type: "unsupported", char_start: 0, char_end: 1, why: "English only: 日", code: "letter", values });
+  one.event({ type: "unsupported", char_start: 1, char_end: 2, why: "not now", code: "newer", values: {} });
+  setTexts({});
+  const shown = root.querySelector(".leftout").children.map((item) => item.textContent);
+  assert.deepEqual(shown, ["日 nur Englisch: 日", "本 not now"]);
 });
 
 test("only words near the playback position are in the DOM", () => {

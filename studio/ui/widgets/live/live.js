@@ -48,7 +48,7 @@ export class Live {
     this.hasRest = false; // unspoken text is stored: after a lost connection, or before a race
     this.rateHz = 24000;
     this.text = root.querySelector("#live-text");
-    this.caption = new Caption(root);
+    this.caption = new Caption(root, props.reasons);
     this.highlights = new WordHighlights(this.text, root.querySelector(".behind"));
     this.address = new Address(() => ({ text: this.text.value, settings: this.storedSettings() }));
     this.scope = new Scope(root.querySelector(".scope"));

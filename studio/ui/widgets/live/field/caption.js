@@ -8,7 +8,9 @@ const TAIL_CHARS = 240; // of uncommitted text
 const ANNOUNCE_EVERY_MS = 1800; // interval of screen reader announcements
 
 export class Caption {
-  constructor(root) {
+  /** `reasons`: the English sentence of each code of an `unsupported` event. */
+  constructor(root, reasons = {}) {
+    this.reasons = reasons;
     this.line = root.querySelector(".words");
     this.box = root.querySelector(".caption");
     this.reader = root.querySelector(".heard");
@@ -207,7 +209,9 @@ const EVENTS = {
   },
   unsupported(c, e) {
     if (c.tokens.some((one) => one.why && one.start === e.char_start)) return; // repeated event
-    const token = { start: e.char_start, end: e.char_end, words: [], why: e.why };
+    const { language } = e.values ?? {};
+    const why = t(c.reasons[e.code] ?? e.why, { ...e.values, language: t(language) });
+    const token = { start: e.char_start, end: e.char_end, words: [], why };
     c.add(token);
     c.explain(token);
   },
