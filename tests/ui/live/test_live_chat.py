@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from chatserver import MODEL, ChatServer, Script, chat_server
 from serve.serving import eventually
+from ui.live.test_live_early import below_the_field
 from ui.live_page import LivePage
 from ui.site.test_axe import violations
 from ui.waits import comes_to
@@ -42,6 +43,15 @@ def note(live: LivePage, part: str) -> str:
     script = "part => document.querySelector('.chat-note').textContent.includes(part)"
     live.page.wait_for_function(script, arg=part)
     return live.page.locator(".chat-note").text_content()
+
+
+@pytest.mark.parametrize("width", [1280, 1920])
+def test_picture_of_the_speech_comes_before_the_chat(visit: Callable[..., LivePage], address: str, width: int) -> None:
+    live = visit(url=address, viewport={"width": width, "height": 900})
+    live.page.get_by_role("heading", name="Talk with a language model").wait_for()
+    below_the_field(live, 900)
+    picture, chat = (live.page.locator(one).bounding_box() for one in (".live .stage", ".live .chat"))
+    assert picture["y"] + picture["height"] <= chat["y"] or picture["x"] > chat["x"] + chat["width"]
 
 
 def test_reply_is_spoken_and_the_next_question_carries_it(live: LivePage, model: ChatServer) -> None:

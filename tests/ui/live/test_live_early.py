@@ -3,7 +3,14 @@
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from ui.live_page import LivePage
+
+
+def below_the_field(live: LivePage, height: int) -> None:
+    """Assert that the whole picture is within a window's height, under or beside the field."""
+    field, picture = (live.page.locator(one).bounding_box() for one in ("#live-text", ".live .scope"))
+    assert field["y"] < picture["y"] + picture["height"] <= height
 
 
 def test_inspect_and_wav_are_offered_from_the_first_sound_on(live: LivePage) -> None:
@@ -58,6 +65,15 @@ def test_pause_at_a_word_without_a_space_says_what_to_press(live: LivePage) -> N
     assert usual.is_visible() and not hint.is_visible()
     live.finish(spoken=1)
     assert [event["word"] for event in live.events("committed")] == ["one", "two", "three", "four"]
+
+
+@pytest.mark.parametrize("width", [1280, 1920])
+def test_picture_of_the_speech_is_above_the_fold(visit: Callable[..., LivePage], width: int) -> None:
+    live = visit(viewport={"width": width, "height": 900})
+    below_the_field(live, 900)
+    live.type("one two three four five ")
+    live.wait_lit(1)
+    below_the_field(live, 900)
 
 
 def test_phone_page_is_two_screens(visit: Callable[..., LivePage]) -> None:

@@ -1,5 +1,6 @@
 """The voices as cards: figures, speakers, a sample of each, keyboard, phones."""
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -58,6 +59,27 @@ def test_one_click_selects_a_voice_and_lets_it_speak(two: LivePage) -> None:
     assert [event["voice"] for event in two.events("ready")] == ["tone2"]
     assert two.page.get_by_role("radio", name="Tone 2").is_checked()
     assert two.page.locator("#live-text").input_value() == "", "the sample is not the user's text"
+
+
+def test_voice_changes_to_any_other_while_it_speaks(
+    visit: Callable[..., LivePage], start_server: Callable[..., Any]
+) -> None:
+    """Voices have different options: none of a voice's is sent to another one, which would refuse it."""
+    live = visit(url=start_server("--shipped").url)
+    names = live.page.locator('[name="live-voice"]').evaluate_all("(all) => all.map((one) => one.value)")
+    changes = list(itertools.permutations(names, 2))
+    assert len(changes) >= 30
+    for spoken, (first, second) in enumerate(changes, 1):
+        live.page.locator(f'[name="live-voice"][value="{first}"]').check(force=True)
+        live.type("one two three four ")
+        live.page.wait_for_selector('.chip[data-state="speaking"]')
+        live.page.locator(f'[name="live-voice"][value="{second}"]').check(force=True)
+        assert live.page.locator('[name="live-voice"]:checked').get_attribute("value") == second
+        live.type("five six ")
+        live.finish(spoken=spoken)
+        live.press("clear")
+        assert live.page.locator('.status[data-level="error"]').count() == 0, (first, second)
+    assert live.events("failed") == []
 
 
 def test_phone_shows_the_voices_on_its_first_screen(visit: Callable[..., LivePage], two_voices: Any) -> None:
