@@ -135,7 +135,7 @@ def test_utterance_is_added_from_live_and_named(
     page.locator(".inspect .status[data-level=error]").wait_for()
     spoken(site.folder / "traces", TOKEN)
     page.reload()
-    page.get_by_role("link", name="Save to library", exact=True).click()
+    page.get_by_role("toolbar").get_by_role("link", name="Save to library", exact=True).click()
     page.locator(".entry form").wait_for()
     assert library.find(Query(text="two 3"))[1] == 1
 
