@@ -8,28 +8,30 @@ disappear, and shifts of controls remain. After an intended change, look at the 
 import io
 import itertools
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from PIL import Image
-from ui.owner_site import Site
-from ui.site.test_page_load import COMPONENTS, DOCUMENTS, DRAWN, Opening, settled
+from ui.every_page import EVERY_PAGE, SHARED, assignment, open_every, raters
+from ui.site.test_page_load import DRAWN
 
+__all__ = ["assignment", "open_every", "raters"]
 STORED = Path(__file__).with_name("looks")
 WIDTHS, HEIGHT, SCALE = (390, 1280, 1920), 900, 8
 DIFFERENT, MOST = 24, 0.02  # of 255 levels; the share of pixels that may differ by more
 # Figures, times and addresses of the server, which differ from run to run.
 CHANGING = "canvas, time, .owner-plot, .chip, [data-figure], .campaign-times, .load-figures, output, .sub"
-THEMES = {"light": False, "dark": True}
+NAMES = {"": "live", SHARED: "shared", "?stage": "stage", "nothing-here": "error"}  # of pictures, where not the path
 
 
 def looks(page: Any) -> np.ndarray:
     """The six screenshots of an open page in a row, [H, W] of grey levels."""
     parts: list[np.ndarray] = []
-    for is_dark in THEMES.values():
-        page.evaluate("(isDark) => document.body.classList.toggle('dark', isDark)", is_dark)
+    for theme in ("light", "dark"):
+        page.emulate_media(color_scheme=theme)
         for width in WIDTHS:
             page.set_viewport_size({"width": width, "height": HEIGHT})
             page.evaluate("() => { scrollTo(0, 0); document.activeElement?.blur(); }")
@@ -52,20 +54,16 @@ def different(one: np.ndarray, other: np.ndarray) -> float:
 
 
 @pytest.fixture
-def opened(site: Site, opening: Opening, path: str) -> Any:
-    context = opening(viewport={"width": 1280, "height": HEIGHT}, timezone_id="UTC", reduced_motion="reduce")
-    site.sign_in(context)
-    page = context.new_page()
-    page.goto(site.url + path)
-    settled(page, path)
+def opened(open_every: Callable[..., Any], path: str) -> Any:
+    page = open_every(path, viewport={"width": 1280, "height": HEIGHT}, timezone_id="UTC", reduced_motion="reduce")
     if path == "results":
         page.wait_for_function(DRAWN)
     return page
 
 
-@pytest.mark.parametrize("path", [*DOCUMENTS, *COMPONENTS])
+@pytest.mark.parametrize("path", EVERY_PAGE)
 def test_page_looks_as_its_stored_picture(opened: Any, path: str, tmp_path: Path) -> None:
-    seen, stored = looks(opened), STORED / f"{path or 'live'}.png"
+    seen, stored = looks(opened), STORED / f"{NAMES.get(path, path)}.png"
     if os.environ.get("STUDIO_WRITE_LOOKS"):
         Image.fromarray(seen.astype(np.uint8)).save(stored, optimize=True)
     share = different(seen, np.asarray(Image.open(stored), np.int16))
