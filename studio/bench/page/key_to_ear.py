@@ -6,6 +6,7 @@ the render clock of the audio worklet. The engine's share comes from the trace o
 
 import shlex
 import tempfile
+import time
 import urllib.request
 from collections.abc import Mapping, Sequence
 from contextlib import closing
@@ -15,6 +16,7 @@ from typing import Any
 from rich.progress import track
 
 from studio.bench.page.browser import (
+    LIVE,
     PageFailed,
     open_page,
     own_command,
@@ -39,6 +41,7 @@ _CLICKS = {
     "one_click_ms": (".examples button", "document.querySelector('.live').figures?.audible_at_ms"),
     "race_click_ms": ('.race [data-do="race"]', "Number(document.querySelector('.race').dataset.heardAtMs)"),
 }
+TABS, TABS_TARGET_MS = 10, 2000  # browsers allow six connections per host
 PASTED_CHARS = 5640
 TASK_TARGETS_MS = {"typing_task_ms": 50, "paste_task_ms": 100}
 _TASKS = """() => {
@@ -83,6 +86,8 @@ def bench_page(setting: PageSetting) -> dict[str, Any]:
             **{name: percentiles([row[name] for row in rows]) for name in (rows[0] if rows else ())},
             **{name: percentiles(took_ms) for name, took_ms in clicks.items() if took_ms},
         }
+        if not setting.clicks_only:
+            out["tabs_ms"] = _tabs(page.context.browser, url)
         if long_words and not setting.clicks_only:
             page.evaluate(_TASKS)
             out["paste_task_ms"] = _paste(page, " ".join(long_words))
@@ -166,6 +171,19 @@ def _one_click(browser: Any, url: str, button: str, heard_at_ms: str) -> float:
         return page.evaluate(f"{heard_at_ms} - window.clickedMs")
 
 
+def _tabs(browser: Any, url: str) -> float:
+    """Milliseconds until the last of ``TABS`` tabs that are opened at once is ready and the server answers it."""
+    with closing(browser.new_context()) as context:
+        tabs = [context.new_page() for _ in range(TABS)]
+        began_s = time.monotonic()
+        for tab in tabs:
+            tab.evaluate("(url) => { setTimeout(() => { location.href = url; }); }", url)
+        for tab in tabs:
+            tab.wait_for_selector(LIVE, state="attached")
+            tab.evaluate("async () => { await fetch('./health'); }")
+        return 1000.0 * (time.monotonic() - began_s)
+
+
 def _long_text(page: Any, words: Sequence[str], wpm: float) -> dict[str, Any]:
     """Type a long text to its end; return the number and duration of stalls."""
     before = utterances_played(page)
@@ -217,6 +235,9 @@ def show(out: Mapping[str, Any]) -> None:
     for key, name in (("typing_task_ms", "longest task while typing"), ("paste_task_ms", "longest task of a paste")):
         if key in out:
             rows.append([f"{name} (target: {TASK_TARGETS_MS[key]}; 0: none over 50)", round(out[key]), "", "ms"])
+    if "tabs_ms" in out:  # absent from older results
+        name = f"{TABS} tabs at once, until the last one is ready (target: {TABS_TARGET_MS})"
+        rows.append([name, round(out["tabs_ms"]), "", "ms"])
     for key, name in (
         ("stalls", "stalls of a long text"),
         ("stalls_blocked", "the same, page blocked 150 ms at a time"),

@@ -50,6 +50,7 @@ def test_bench_decomposes_the_latency(chromium: Any, figures: Figures) -> None:
     assert all(out[part]["p50"] >= 0.0 for part in parts)
     assert 1_000.0 < out["one_click_ms"]["p50"] < 60_000.0, "three words at 150 per minute come first"
     assert out["typing_task_ms"] >= 0.0 and out["paste_task_ms"] >= 0.0, "0 where none was longer than 50 ms"
+    assert 0.0 < out["tabs_ms"] < 60_000.0
     assert out["stalls"]["audio_s"] > 0.5
     assert 500.0 < out["race_click_ms"]["p50"] < 60_000.0, "the race types at the same rate"
 

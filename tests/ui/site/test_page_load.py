@@ -1,5 +1,6 @@
 """What a page costs to open: connections, weight, and shifts of its layout."""
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -7,6 +8,7 @@ import pytest
 from ui.owner_site import Site
 
 Opening = Callable[..., Any]
+TABS_S = 60.0  # on a machine that is busy with other tests; `studio bench page` measures the time on an idle one
 DOCUMENTS = ("", "inspect", "compare", "library", "lexicon", "edit", "sign-in", "glossary", "rate")
 COMPONENTS = ("campaigns", "results", "engine")  # Gradio's pages
 SHIFTS = """window.shifts = [];
@@ -37,11 +39,13 @@ def test_ten_tabs_are_open_at_once(site: Site, opening: Opening) -> None:
     context = opening()
     site.sign_in(context)
     tabs = [context.new_page() for _ in range(10)]
+    began_s = time.monotonic()
     for tab, path in zip(tabs, (*COMPONENTS, *COMPONENTS, "", "library", "inspect", "campaigns"), strict=True):
         tab.goto(site.url + path)
         settled(tab, path)
     for tab in tabs:
         assert tab.evaluate("async () => (await fetch('./health')).status") == 200
+    assert time.monotonic() - began_s < TABS_S
 
 
 @pytest.mark.parametrize(("path", "locale"), [*((path, "en") for path in DOCUMENTS), ("", "ja")])
