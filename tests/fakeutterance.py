@@ -298,7 +298,7 @@ class FakeUtterance:
 
     def _speak_word(self, i: int, cuts: int, last: bool, source: ev.WordSource) -> bool:
         if i == self._script.fail_at_word:
-            self._emit(ev.Failed(code="engine", message=f"the script fails at word {i}. Speak the text again"))
+            self._emit(ev.Failed(code="internal", message=f"the script fails at word {i}. Speak the text again"))
             return False
         if i == self._script.stall_at_word:
             time.sleep(self._script.stall_ms / 1000.0)

@@ -60,6 +60,15 @@ def test_page_speaks_and_says_all_in_the_language_of_the_browser(visit: Callable
     assert sum(page.evaluate("window.shifts")) < 0.05
 
 
+def test_failure_of_the_server_is_named_in_the_language_of_the_page(
+    visit: Callable[..., LivePage], start_server: Callable[..., Any]
+) -> None:
+    live = visit(url=start_server("--fail-at-word", "2").url, locale="de-DE")
+    live.paste("these words fail soon ")
+    live.finish(spoken=1)
+    assert live.wait_status("the script fails at word 2").startswith(CATALOGUES["de"]["The server failed."])
+
+
 @pytest.mark.parametrize("language", [one for one in CATALOGUES if one != "en"])
 @pytest.mark.parametrize("width", [390, 1280])
 def test_longer_texts_fit(visit: Callable[..., LivePage], language: str, width: int) -> None:

@@ -1,8 +1,31 @@
 // Handlers of the Worker's messages and of events from the server.
 
-import { decimal, t } from "../page/translate.js";
+import { decimal, language, t } from "../page/translate.js";
 
 const SLOW = t("This computer can't keep up, so you will hear pauses between words.");
+
+// By the code of an error. The server's message says more, in English.
+const FAILURES = {
+  bad_message: t("The page and the server do not match: reload the page."),
+  bad_option: t("A setting is not allowed."),
+  bad_text: t("This text can't be spoken."),
+  bad_voice: t("The voice could not be loaded."),
+  closing: t("The server is shutting down."),
+  idle: t("The connection was unused for too long."),
+  internal: t("The server failed."),
+  no_memory: t("The server has no memory left for another voice."),
+  replica_lost: t("The connection to the voice was lost."),
+  stuck: t("The voice does not answer."),
+  system_failed: t("The other system failed."),
+  too_late: t("This part was spoken already."),
+  unavailable: t("The server's storage can't be used at the moment."),
+};
+
+/** An error in the page's language; the Worker's own messages have a translation, the server's are added as they are. */
+function errorText({ code, message, values }) {
+  const text = t(message, values);
+  return language === "en" || text !== message || !FAILURES[code] ? text : `${FAILURES[code]} (${message})`;
+}
 
 /** The position in the queue, as text. */
 function queuePosition(ahead) {
@@ -130,7 +153,7 @@ export const MESSAGE_HANDLERS = {
     const isBusy = m.code === "busy";
     const text = isBusy
       ? t("Too many people are speaking, and the queue is full. Your text will be spoken when it is your turn.")
-      : t(m.message, m.values); // the Worker's own messages have a translation
+      : errorText(m);
     page.status.show(isBusy ? "warn" : "error", text, m.code);
   },
 };
@@ -147,5 +170,5 @@ const EVENT_HANDLERS = {
   options: (page, e) => page.settings.showActive(e.options),
   edited: (page) => page.status.note("edited"),
   cancelled: (page, e) => (page.playedWords = e.heard.length),
-  failed: (page, e) => page.status.show("error", e.message, "failed"),
+  failed: (page, e) => page.status.show("error", errorText(e), "failed"),
 };
