@@ -16,6 +16,7 @@ from studio.mos.store.sqlite_files import copy_database, is_writable
 
 MAX_CELL_BYTES = 2_000_000  # typing with the most keystrokes is shorter
 MAX_CAMPAIGNS = 10_000
+_MAX_SCHEMA_BYTES = 100_000  # of one table; a longer definition would be read whole
 
 
 @contextmanager
@@ -69,6 +70,7 @@ def _copy(file: Path, copy: Path) -> None:
     """Copy a database, which may be in use."""
     try:
         source, target = sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True), sqlite3.connect(copy)
+        source.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MAX_SCHEMA_BYTES)
         try:
             objects = list(source.execute("SELECT type, name FROM sqlite_master"))
             if not {name for kind, name in objects if kind == "table"} >= STUDIO_TABLES:

@@ -3,7 +3,7 @@
 SQLite does not enforce column types, and the file may have been edited by hand.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -188,7 +188,7 @@ _OWNERS: Mapping[type[SQLModel], tuple[str, int]] = {
 _ROWS = {table: create_model(table.__name__, **columns) for table, columns in _COLUMNS.items()}
 
 
-def check_campaigns(theirs: Session, campaigns: Sequence[Campaign]) -> None:
+def check_campaigns(theirs: Session, campaigns: Iterable[Campaign]) -> None:
     """Raises BadFile for a row of these campaigns that the studio could not have written."""
     for campaign in campaigns:
         try:

@@ -7,7 +7,7 @@ else), and trials by random id.
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -21,7 +21,7 @@ from studio.mos.import_export.merge_raters import RaterMerge, moved_row
 from studio.mos.service import ListeningTests
 from studio.mos.sessions.campaigns import find_campaign, free_name, load_campaign
 from studio.mos.store.clips import ClipFolder
-from studio.mos.store.tables import Campaign, Clip, Item, Look, Prediction, Rater, Stimulus, System
+from studio.mos.store.tables import Campaign, Clip, Item, Look, Prediction, Rater, Stimulus, System, row_id
 
 Row = TypeVar("Row", System, Item, Stimulus, Look)
 
@@ -117,14 +117,17 @@ def merge_campaigns(
         only: name of a single campaign to merge.
         accept_removals: erase here the raters who were erased there; a merge deletes nothing else.
     """
-    campaigns = campaigns_of(theirs, only)
-    known = {content_digest(ours, c): c for c in ours.exec(select(Campaign).order_by(col(Campaign.id).desc()))}
-    return [_merge_one(theirs, ours, campaign, known, accept_removals) for campaign in campaigns]
+    known = {content_digest(ours, c): row_id(c) for c in ours.exec(select(Campaign).order_by(col(Campaign.id).desc()))}
+    return [_merge_one(theirs, ours, campaign, known, accept_removals) for campaign in campaigns_of(theirs, only)]
 
 
-def campaigns_of(theirs: Session, only: str | None = None) -> list[Campaign]:
-    """All campaigns, or the one named ``only``. Raises BadOption."""
-    return [find_campaign(theirs, only)] if only else list(theirs.exec(select(Campaign).order_by(col(Campaign.id))))
+def campaigns_of(theirs: Session, only: str | None = None) -> Iterator[Campaign]:
+    """All campaigns, read one at a time, or the one named ``only``. Raises BadOption."""
+    if only:
+        yield find_campaign(theirs, only)
+        return
+    for number in theirs.exec(select(Campaign.id).order_by(col(Campaign.id))).all():
+        yield theirs.get_one(Campaign, number)
 
 
 def clips_of(theirs: Session, only: str | None = None) -> list[tuple[str, str | None]]:
@@ -183,14 +186,14 @@ def _parsed(text: str) -> Any:
 
 
 def _merge_one(
-    theirs: Session, ours: Session, campaign: Campaign, known: dict[str, Campaign], accept_removals: bool
+    theirs: Session, ours: Session, campaign: Campaign, known: dict[str, int], accept_removals: bool
 ) -> MergeReport:
     content = content_digest(theirs, campaign)
-    here = known.get(content)
-    if here is None:
+    if content not in known:
         here, report, stimuli = _new(theirs, ours, campaign)
-        known[content] = here
+        known[content] = row_id(here)
     else:
+        here = ours.get_one(Campaign, known[content])
         report = MergeReport(campaign.name, here.name, joined=True)
         stimuli = _pair(_rows(theirs, Stimulus, campaign), _rows(ours, Stimulus, here))
     _bring_predictions(theirs, ours, campaign)

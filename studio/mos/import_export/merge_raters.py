@@ -26,6 +26,7 @@ from studio.mos.store.tables import (
 
 _MARKS = (Score, Choice, Play)
 _AT_ONCE = 500  # answers in memory
+_LONG_AT_ONCE = 20  # rows with long columns in memory
 
 
 class RaterMerge:
@@ -138,9 +139,12 @@ class RaterMerge:
 
     def _passages(self, rater: Rater, here: int) -> None:
         known = set(self._ours.exec(select(Passage.stage, Passage.at).where(Passage.rater_id == here)))
-        for passage in self._theirs.exec(select(Passage).where(Passage.rater_id == rater.id).order_by(col(Passage.id))):
-            if (passage.stage, passage.at) not in known:
-                self._ours.add(Passage(**moved_row(passage, rater_id=here)))
+        query = select(Passage).where(Passage.rater_id == rater.id).order_by(col(Passage.id))
+        for some in self._theirs.exec(query.execution_options(yield_per=_LONG_AT_ONCE)).partitions():
+            for passage in some:
+                if (passage.stage, passage.at) not in known:
+                    self._ours.add(Passage(**moved_row(passage, rater_id=here)))
+            self._ours.flush()
 
     def _trials(self, trials_there: list[Trial], here: int) -> int:
         """Merge a rater's trials; returns the number of new ones."""
@@ -171,10 +175,13 @@ class RaterMerge:
         return len(new)
 
     def _takes(self, trials_there: list[Trial]) -> None:
-        for take in self._of(Take, Take.trial_id, [t.id for t in trials_there]):
-            if self._ours.get(Take, (take.trial_id, take.slot, take.number)) is None:
-                self._ours.add(Take(**take.model_dump()))
-                self.traces.append(take.trace)
+        query = select(Take).where(col(Take.trial_id).in_([t.id for t in trials_there]))
+        for some in self._theirs.exec(query.execution_options(yield_per=_LONG_AT_ONCE)).partitions():
+            for take in some:
+                if self._ours.get(Take, (take.trial_id, take.slot, take.number)) is None:
+                    self._ours.add(Take(**take.model_dump()))
+                    self.traces.append(take.trace)
+            self._ours.flush()
 
     def _answers(self, rater: Rater, here: int) -> int:
         """Merge a rater's answers in order: the first to a trial counts, over both databases."""
