@@ -189,7 +189,7 @@ def _elo(cell: CoverageCell, rng: np.random.Generator, raters: int) -> Case:
 def _ladder(cell: CoverageCell, rng: np.random.Generator, raters: int) -> Case:
     """Ranges of ranks of the systems, whose order is given by the population."""
     del raters
-    ranks = 1.0 + np.argsort(np.argsort(-np.array(cell.population.systems)))
+    ranks = 1.0 + np.argsort(np.argsort(-np.array(cell.population.systems))).astype(np.float64)
     tally = _CoverageTally(cell, "ranks", ranks)
 
     def run_test() -> None:
