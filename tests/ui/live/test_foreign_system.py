@@ -87,6 +87,7 @@ def test_it_is_in_the_list_of_voices_and_races_against_a_voice(
     live.page.goto(f"{url}?tap=1&voice={system}&speaker=default")
     is_chosen = "name => document.querySelector('.live').tap?.page?.settings?.card?.name === name"
     live.page.wait_for_function(is_chosen, arg=system)
+    assert not live.page.locator(".manner fieldset").is_visible(), "it has no temperature"
     live.type("Good morning, my friend. ")
     live.finish(spoken=1)
     assert [event["word"] for event in live.events("committed")] == ["Good", "morning,", "my", "friend."]

@@ -12,11 +12,12 @@ TERMS = {term["id"]: term for term in json.loads((WIDGETS / "glossary" / "terms.
 def test_plain_options_are_in_sight_and_the_others_under_advanced(live: LivePage) -> None:
     labels = live.page.locator(".settings .control :is(label, legend)")
     shown = [text for text in labels.all_inner_texts() if text]
-    assert [text for text in shown if text not in ("S1", "S2")] == ["Look-ahead", "Words per step"]
+    plain = ["Look-ahead", "Words per step", "Speed", "Expressiveness", "Calm", "Normal", "Lively"]
+    assert [text for text in shown if text not in ("S1", "S2")] == plain
     assert not live.page.locator("#live-seed").is_visible()
     live.open_advanced()
     shown = [text for text in labels.all_inner_texts() if text]
-    assert shown == ["Look-ahead", "Words per step", "Scheme", "S1", "S2", "Temperature", "Seed"]
+    assert shown == [*plain, "Scheme", "S1", "S2", "Temperature", "Seed"]
     for row in live.page.locator(".settings .control").all():
         assert row.locator(".help").inner_text(), "one sentence for each"
         assert row.locator(".term").count() == 1, "and a tip"

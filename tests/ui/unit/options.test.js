@@ -46,6 +46,8 @@ test("Python code quotes texts and leaves out an unset temperature", () => {
   assert.ok(code.includes('    voice="tone:low",\n    seed=7,\n    m=3,\n    scheme="S1",\n'));
   assert.ok(!code.includes("temperature"));
   assert.ok(asPython({ text: "", voice: "a", seed: 0, temperature: 0, options: {} }).includes("temperature=0,"));
+  const fast = { text: "", voice: "a", seed: 0, temperature: null, speed: 1.5, options: {} };
+  assert.ok(asPython(fast).includes("speed=1.5,") && !code.includes("speed"));
 });
 
 test("a curl command quotes its address for the shell", () => {

@@ -10,7 +10,7 @@ const TOKEN = /traces\/([A-Za-z0-9_-]{22})\.trace/;
 
 export class Speaker {
   /**
-   * `jobs`: {label, voice, seed, temperature, options} each. `on`: progress(job number, queue status or ""),
+   * `jobs`: {label, voice, seed, temperature, speed, options} each. `on`: progress(job number, queue status or ""),
    * spoken(token, job), refused(message, job), done(error message, if any).
    */
   constructor(url, text, jobs, on) {
@@ -69,12 +69,13 @@ export class Speaker {
   }
 
   open() {
-    const { voice, seed, temperature, options } = this.job;
+    const { voice, seed, temperature, speed, options } = this.job;
     this.hasBegun = false;
     this.reported = 0;
     this.why = "";
     this.on.progress(this.number, "");
-    this.send({ type: "open", source: "stream", credit_ms: this.creditMs, voice, seed, temperature, options });
+    const how = { voice, seed, temperature, speed, options };
+    this.send({ type: "open", source: "stream", credit_ms: this.creditMs, ...how });
   }
 
   /** The utterance is open: send the whole text at once. */

@@ -30,7 +30,7 @@ function wayName({ kind, label }, values) {
 /**
  * Sets of variants as {name, title, jobs}: all values of each option, all voices, a few seeds. With `isOverlapped` the
  * result is vocoded again with the overlapped vocoder.
- * `base`: common settings {voice, speaker, seed, temperature, options}.
+ * `base`: common settings {voice, speaker, seed, temperature, speed, options}.
  * `terms`: the plain names of options.
  */
 export function variantSets(voices, base, terms = new Terms()) {
@@ -41,6 +41,7 @@ export function variantSets(voices, base, terms = new Terms()) {
     voice: addressOf(voice, base.speaker),
     seed: base.seed,
     temperature: base.temperature,
+    speed: base.speed,
     options: base.options,
     ...more,
   });
@@ -114,8 +115,8 @@ export class SynthesisForm {
   suggest({ text, about }) {
     if (!this.says.value.trim()) this.says.value = text.slice(0, this.says.maxLength);
     if (this.query.has("voice") || !about.voice) return;
-    const { voice, speaker, seed, options } = about;
-    for (const [name, value] of Object.entries({ ...options, voice, speaker, seed })) {
+    const { voice, speaker, seed, speed, options } = about;
+    for (const [name, value] of Object.entries({ ...options, voice, speaker, seed, speed })) {
       if (value !== undefined && !this.query.has(name)) this.query.set(name, value);
     }
     if (this.voices.length) this.choose();
@@ -160,11 +161,13 @@ export class SynthesisForm {
     }
     const temperature = Number(this.query.get("temperature") ?? NaN);
     const seed = this.query.get("seed");
+    const speed = Number(this.query.get("speed") ?? NaN);
     return {
       voice: name,
       speaker,
       seed: /^\d{1,15}$/.test(seed ?? "") ? Number(seed) : 0,
       temperature: temperature >= 0 && temperature <= 2 ? temperature : null,
+      speed: speed >= 0.5 && speed <= 2 ? speed : 1,
       options,
     };
   }
@@ -180,6 +183,7 @@ export class SynthesisForm {
       ...base.options,
       ...(base.seed ? { seed: base.seed } : {}),
       ...(base.temperature === null ? {} : { temperature: base.temperature }),
+      ...(base.speed === 1 ? {} : { speed: base.speed }),
     });
     this.page.querySelector(".base").textContent = set.length
       ? `Settings unless a button sets others: ${set.map(([name, value]) => `${name} = ${value}`).join(", ")}.`

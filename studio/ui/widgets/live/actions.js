@@ -11,9 +11,10 @@ const pythonString = (text) => JSON.stringify(text); // JSON strings are Python 
 const shellString = (text) => `'${text.replaceAll("'", `'\\''`)}'`;
 
 /** Python code that speaks the text with these settings. */
-export function asPython({ text, voice, seed, temperature, options }) {
+export function asPython({ text, voice, seed, temperature, speed = 1, options }) {
   const settings = { voice: pythonString(voice), seed };
   if (temperature !== null) settings.temperature = temperature;
+  if (speed !== 1) settings.speed = speed;
   for (const [name, value] of Object.entries(options)) {
     settings[name] = typeof value === "string" ? pythonString(value) : value;
   }

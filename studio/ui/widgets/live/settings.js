@@ -1,7 +1,8 @@
-// Voice, speaker, options of the family, temperature and seed, built from the voices' cards.
+// Voice, speaker, options of the family, speed, temperature and seed, built from the voices' cards.
 
 import { displayName, optionControl, optionValue, parseOption, voiceName } from "../options/option_controls.js";
 import { decimal, language, t } from "../page/translate.js";
+import { Manner } from "./voices/manner.js";
 import { VoiceCards } from "./voices/voice_cards.js";
 
 const NEXT_PHRASE = t("Applies from the next phrase.");
@@ -9,6 +10,7 @@ const NEXT_TEXT = {
   voice: t("The voice changes with the next text."),
   speaker: t("The speaker changes with the next text."),
   seed: t("The seed changes with the next text."),
+  speed: t("The speed changes with the next text."),
   pace: t("The pace changes with the next text."),
 };
 const SEND_AFTER_MS = 120;
@@ -40,14 +42,14 @@ export class Settings {
     this.limits = this.root.querySelector(".voice-cannot");
     this.speaker.addEventListener("change", () => this.showPending("speaker"));
     terms.addTips(root);
+    this.manner = new Manner(this.root.querySelector(".manner"), terms, {
+      speed: () => this.showPending("speed"),
+      temperature: (value) => this.setTemperature(value),
+    });
     this.activeSeed = 0;
     this.seedError = this.root.querySelector("#live-seed-error");
     for (const type of ["change", "blur"]) this.seed.addEventListener(type, () => this.applySeed());
-    this.temperatureInput.addEventListener("input", () => {
-      this.temperature = Number(this.temperatureInput.value);
-      this.showTemperature();
-      this.changed(NEXT_PHRASE);
-    });
+    this.temperatureInput.addEventListener("input", () => this.setTemperature(Number(this.temperatureInput.value)));
   }
 
   /** Set the server's voices. */
@@ -73,7 +75,6 @@ export class Settings {
     this.limits.textContent = t(card.notes);
     this.speaker.disabled = card.speakers.length < 2;
     this.temperature = null;
-    this.temperatureInput.value = card.temperature;
     this.showTemperature();
     this.options = Object.fromEntries(card.options.map((o) => [o.name, o.default]));
     this.showOptions(".options", ({ isPlain }) => isPlain);
@@ -95,8 +96,17 @@ export class Settings {
     return (option && t(this.terms.plainOption(option).label)) ?? name;
   }
 
+  /** Change the temperature, null for the voice's own. */
+  setTemperature(temperature) {
+    this.temperature = temperature;
+    this.showTemperature();
+    this.changed(NEXT_PHRASE);
+  }
+
   showTemperature() {
-    const value = Number(this.temperatureInput.value);
+    const value = this.temperature ?? this.card.temperature;
+    this.temperatureInput.value = value;
+    this.manner.show(this.card, this.temperature);
     this.temperatureInput.parentElement.querySelector("output").textContent =
       value === 0 ? t("always the same") : decimal(value, 2);
   }
@@ -177,7 +187,7 @@ export class Settings {
     const setTemperature = (text) => {
       const value = Number(text);
       const isValid = value >= 0 && value <= Number(this.temperatureInput.max);
-      if (isValid) this.temperatureInput.value = this.temperature = value;
+      if (isValid) this.temperature = value;
       if (isValid) this.showTemperature();
       return isValid;
     };
@@ -186,6 +196,7 @@ export class Settings {
       setTemperature,
       t("it must be from {low} to {high}", { low: 0, high: this.temperatureInput.max }),
     );
+    request("speed", (text) => this.manner.request(text), this.manner.allowed);
     const setSeed = (text) => {
       const isValid = /^\d{1,16}$/.test(text) && Number.isSafeInteger(Number(text));
       if (isValid) this.seed.value = this.activeSeed = Number(text);
@@ -214,6 +225,7 @@ export class Settings {
       ["speaker", unless(this.speaker.value, card.speakers[0])],
       ["seed", unless(this.activeSeed, 0)],
       ["temperature", this.temperature],
+      ["speed", unless(this.manner.speed, 1)],
       ...own,
       ...[...this.otherOptions].map((name) => [name, null]),
     ]);
@@ -229,8 +241,9 @@ export class Settings {
   /** A change that does not affect the current text; says so if there is one. */
   showPending(what) {
     const note = this.on.isActive() ? NEXT_TEXT[what] : "";
-    if (what !== "seed") this.voiceNote.textContent = note;
-    this.changed(what === "seed" ? note : "");
+    const isOfVoice = what !== "seed" && what !== "speed";
+    if (isOfVoice) this.voiceNote.textContent = note;
+    this.changed(isOfVoice ? "" : note);
   }
 
   /** Send a scheduled change now, before a text begins. */
@@ -248,7 +261,8 @@ export class Settings {
   get selected() {
     const { card, temperature } = this;
     const voice = `${card.name}:${this.speaker.value}`;
-    return { voice, seed: this.activeSeed, temperature, options: { ...this.options } };
+    const { speed } = this.manner;
+    return { voice, seed: this.activeSeed, temperature, speed, options: { ...this.options } };
   }
 
   reseed() {

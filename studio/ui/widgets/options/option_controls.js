@@ -43,9 +43,10 @@ const CONTROLS = {
 function slider(option, set, prefix) {
   const row = element("div", "control slider");
   const label = element("label", "", t(option.label));
-  const output = element("output", "", optionValue(option.default));
+  const shown = (value) => optionValue(value) + (option.unit ?? "");
+  const output = element("output", "", shown(option.default));
   const input = element("input");
-  const step = option.kind === "int" ? 1 : 0.05;
+  const step = option.step ?? (option.kind === "int" ? 1 : 0.05);
   Object.assign(input, {
     type: "range",
     id: `${prefix}-option-${option.name}`,
@@ -57,9 +58,9 @@ function slider(option, set, prefix) {
   input.dataset.option = option.name;
   label.htmlFor = input.id;
   input.addEventListener("input", () => {
-    output.textContent = optionValue(input.value);
+    output.textContent = shown(input.value);
     set(Number(input.value));
-    output.textContent = optionValue(input.value);
+    output.textContent = shown(input.value);
   });
   row.append(withTip(label, option), output, input);
   return withHelp(row, option, input, prefix);

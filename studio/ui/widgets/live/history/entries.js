@@ -43,8 +43,9 @@ export function describe({ dateMs, settings, seconds, mode }, nowMs = Date.now()
 export function pagesOf({ trace, settings }) {
   if (!trace) return null;
   const [voice, speaker] = settings.voice.split(":");
-  const { seed, temperature, options } = settings;
-  const query = Object.entries({ trace, voice, speaker, seed, temperature, ...options });
+  const { seed, temperature, speed, options } = settings;
+  const changed = { temperature, speed: speed === 1 ? null : speed };
+  const query = Object.entries({ trace, voice, speaker, seed, ...changed, ...options });
   const set = query.filter(([, value]) => value !== null && value !== undefined);
   return { inspect: `inspect?${new URLSearchParams({ trace })}`, compare: `compare?${new URLSearchParams(set)}` };
 }

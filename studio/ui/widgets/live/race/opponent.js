@@ -91,9 +91,11 @@ export class Opponent {
   /** Settings of the second lane; null for the page's voice, a sentence at a time. */
   get settings() {
     if (!this.card) return null;
+    const { seed, speed } = this.settingsOfPage.selected;
     return {
       voice: this.select.value,
-      seed: this.settingsOfPage.selected.seed,
+      seed,
+      speed,
       temperature: null,
       options: { ...this.options },
     };

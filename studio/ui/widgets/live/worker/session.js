@@ -37,7 +37,7 @@ export class Session {
     this.current = this.last = this.live = null;
     this.rest = null; // speaks the stored text: cut off by a lost connection, or not begun before a race
     this.nextId = 1;
-    this.settings = { voice: "", seed: 0, temperature: null, options: {} };
+    this.settings = { voice: "", seed: 0, temperature: null, speed: 1, options: {} };
     this.hasSettings = false; // the page has sent settings
     this.rateHz = 24000;
     this.endsNext = false; // the text of the next utterance is complete
