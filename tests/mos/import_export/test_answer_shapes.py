@@ -4,7 +4,11 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
+import statsmodels.api as sm
+from scipy import stats
 
 from studio.core.errors import BadFile, BadOption
 from studio.mos.import_export.answer_files import FileAnswers, FileOptions, file_results, read_answers
@@ -245,3 +249,35 @@ def test_one_pair_within_a_system_is_named(tmp_path: Path) -> None:
     text = "\n".join(["rater,item,a,b,vote", *lines, "r7,s1,heron/s1.wav,heron/s1_quiet.wav,a"])
     with pytest.raises(BadFile, match="compares 'heron' with itself"):
         read(tmp_path, text + "\n")
+
+
+def test_mushra_of_webmushra_has_the_figures_of_scipy_and_statsmodels(tmp_path: Path) -> None:
+    """No public table with published values was at hand: a random one, screened and evaluated here by others' code."""
+    rng, worth = np.random.default_rng(7), {"reference": 97, "anchor70": 55, "anchor35": 25, "C1": 72, "C2": 64}
+    rows = [
+        {"session_test_id": "t", "session_uuid": f"u{rater}", "trial_id": f"page{page}", "rating_stimulus": system}
+        | {"rating_score": int(np.clip(round(mean + spread + rng.normal(0, 6)), 0, 100)), "rating_time": 1}
+        for rater, spread in enumerate(rng.normal(0, 4, 9) * (np.arange(9) < 8))
+        for page in range(10)
+        for system, mean in (worth | {"reference": 60 if rater == 8 else 99}).items()
+    ]
+    table = pd.DataFrame(rows)
+    table.loc[(table["rating_stimulus"] == "reference") & (table["session_uuid"] != "u8"), "rating_score"] = 96
+    table.to_csv(tmp_path / "mushra.csv", index=False)
+    tables = file_results(read_answers(tmp_path / "mushra.csv"))["tables"]
+    assert [one["rater"] for one in tables["post_screen"]["excluded"]] == ["u8"]
+    kept = table[table["session_uuid"] != "u8"]
+    for system in ("anchor70", "anchor35", "C1", "C2"):
+        mine, one = kept[kept["rating_stimulus"] == system], tables["questions"]["score"]["systems"]
+        scores, groups = mine["rating_score"], [pd.factorize(mine[name])[0] for name in ("session_uuid", "trial_id")]
+        everyone = table.loc[table["rating_stimulus"] == system, "rating_score"]
+        assert tables["post_screen"]["everybody"][system]["mean"] == pytest.approx(everyone.mean())
+        assert one["plain"][system]["se"] == pytest.approx(stats.sem(scores))
+        low, high = stats.norm.interval(0.95, scores.mean(), stats.sem(scores))
+        assert [one["plain"][system][end] for end in ("low", "high")] == pytest.approx([low, high], abs=1e-4)
+        fitted = sm.OLS(scores, np.ones(len(scores))).fit(
+            cov_type="cluster", cov_kwds={"groups": np.column_stack(groups), "df_correction": True}, use_t=True
+        )
+        found = one["two_way"][system]
+        assert (found["mean"], found["se"], found["n"]) == pytest.approx((scores.mean(), fitted.bse.iloc[0], 80))
+        assert [found["low"], found["high"]] == pytest.approx(fitted.conf_int().iloc[0].tolist())

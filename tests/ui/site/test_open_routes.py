@@ -71,8 +71,7 @@ FOR_ANYONE = {
     *(("HEAD", f"/{page}") for page in DOCUMENTS),
     ("POST", "/mos/owner/session"),  # needs the owner's token
     ("DELETE", "/mos/owner/session"),
-    ("GET", "/assets/{path:path}"),
-    ("GET", "/static/{path:path}"),
+    *(("GET", f"/{folder}/{{path:path}}") for folder in ("assets", "static")),
     ("GET", "/theme.css"),
     ("GET", "/favicon.ico"),
     ("POST", "/gradio_api/queue/join"),
