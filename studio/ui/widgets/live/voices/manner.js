@@ -6,8 +6,8 @@ import { t } from "../../page/translate.js";
 const SPEED = {
   name: "speed",
   kind: "float",
-  label: "Speed",
-  help: "times as fast as the voice itself; the pitch stays",
+  label: t("Speed"),
+  help: t("times as fast; the pitch stays"),
   term: "speed",
   default: 1,
   low: 0.5,
@@ -15,14 +15,14 @@ const SPEED = {
   step: 0.1,
   unit: "×",
 };
-const FACTORS = { Calm: 0.5, Normal: 1, Lively: 1.5 }; // of the voice's own temperature
+const FACTORS = { [t("Calm")]: 0.5, [t("Normal")]: 1, [t("Lively")]: 1.5 }; // of the voice's own temperature
 const EXPRESSIVENESS = {
   name: "expressiveness",
   kind: "choice",
-  label: "Expressiveness",
-  help: "how much the melody varies; the number is under Advanced",
+  label: t("Expressiveness"),
+  help: t("how much the melody varies"),
   term: "expressiveness",
-  default: "Normal",
+  default: t("Normal"),
   choices: Object.keys(FACTORS),
 };
 const STEP = 20; // a temperature is a multiple of 1/20, as its slider has them
