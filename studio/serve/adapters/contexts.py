@@ -29,6 +29,7 @@ class Context(ABC):
 
     def __init__(self, name: str | None, number: int) -> None:
         self.name, self.number, self.is_cut = name, number, False
+        self.sent_samples = 0  # of the voice's sound
 
     @abstractmethod
     def messages(self, event: ev.Event) -> AsyncIterator[dict[str, Any] | bytes]:
@@ -114,6 +115,10 @@ class ContextSession(SpeakSession, ABC, Generic[AnyContext]):
             error = item if isinstance(item, StudioError) else InternalError(item.message)
             await self._fail(error, context)
             await asyncio.to_thread(stream.cancel)
+        if context.is_cut and isinstance(item, ev.WordEnd) and item.sample > context.sent_samples:
+            return 0.0  # its sound was dropped
+        if isinstance(item, ev.Audio) and not context.is_cut:
+            context.sent_samples = item.sample + len(item.pcm)
         if not isinstance(item, ev.Event) or (context.is_cut and isinstance(item, ev.Audio)):
             return 0.0
         try:

@@ -9,7 +9,6 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -235,19 +234,23 @@ def test_unspoken_text_is_not_reported_as_spoken(serving: Serving, door: str) ->
     assert report.text in ("", text)
 
 
+@pytest.fixture(scope="module")
+def engine_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """The engine, which reads numbers and abbreviations."""
+    server = LocalServed(tmp_path_factory.mktemp("engine"))
+    yield server
+    server.stop()
+    server.engine.close()
+
+
 @pytest.mark.parametrize("door", DOORS)
-def test_spoken_and_written_forms_are_not_mixed(tmp_path: Path, door: str) -> None:
+def test_spoken_and_written_forms_are_not_mixed(engine_server: Served, door: str) -> None:
     """A word is reported once, as it is written, whatever is spoken for it."""
-    server = LocalServed(tmp_path)
-    try:
-        text = "In 1999 Dr. Who paid $5, twice."
-        report = DOORS[door](server, "tiny:one", [text], "")
-        assert report.names == text.split()
-        assert all(a[2] <= b[1] + 0.001 for a, b in pairwise(report.words))
-        assert report.text in ("", text)
-    finally:
-        server.stop()
-        server.engine.close()
+    text = "In 1999 Dr. Who paid $5, twice."
+    report = DOORS[door](engine_server, "tiny:one", [text], "")
+    assert report.names == text.split()
+    assert all(a[2] <= b[1] + 0.001 for a, b in pairwise(report.words))
+    assert report.text in ("", text)
 
 
 @pytest.mark.parametrize("door", DOORS)
@@ -275,18 +278,19 @@ def test_a_break_is_a_pause_and_no_word(serving: Serving, door: str) -> None:
     assert not report.pcm[round(before_s * RATE_HZ) :][: RATE_HZ // 2].any() and report.pcm[-RATE_HZ // 10 :].any()
 
 
-def names_by_context(
-    messages: Iterable[Mapping[str, Any]], add: Callable[[Report, Mapping[str, Any]], None], ends: str
-) -> list[Report]:
-    """One report for each of two texts that share the name of their context."""
-    reports = [Report()]
+def two_contexts(
+    messages: Iterable[Mapping[str, Any]], add: Callable[[Report, Mapping[str, Any]], None], name: str, end: str
+) -> tuple[Report, Report]:
+    """What was told of the contexts ``old`` and ``new``, up to the end of both; ``name`` and ``end`` are fields."""
+    reports, left = {"old": Report(), "new": Report()}, {"old", "new"}
     for message in messages:
-        if message.get(ends):
-            if len(reports) == 2:
-                return reports
-            reports.append(Report())
+        if message.get(end):
+            left.remove(message[name])  # once
+            if not left:
+                return reports["old"], reports["new"]
         else:
-            add(reports[-1], message)
+            assert message[name] in left, "nothing follows the end of a context"
+            add(reports[message[name]], message)
     raise AssertionError("the socket closed early")
 
 
@@ -305,13 +309,13 @@ def test_no_word_of_a_closed_context_follows_elevenlabs(serving: Serving) -> Non
     path = "/v1/text-to-speech/tone:low/multi-stream-input?output_format=pcm_24000&sync_alignment=true"
     with socket_of(serving(script=Script(speed=8.0)), path) as ws:
         for _ in range(5):
-            ws.send(json.dumps({"text": f"{OLD} ", "context_id": "one"}))
+            ws.send(json.dumps({"text": f"{OLD} ", "context_id": "old"}))
             first = next(one for one in json_messages(ws) if one.get("audio"))
-            ws.send(json.dumps({"context_id": "one", "close_context": True}))
-            ws.send(json.dumps({"text": f"{NEW} ", "context_id": "one"}))
-            ws.send(json.dumps({"context_id": "one", "flush": True}))
-            ws.send(json.dumps({"context_id": "one", "close_context": True}))
-            old, new = names_by_context(json_messages(ws), add_elevenlabs, "isFinal")
+            ws.send(json.dumps({"context_id": "old", "close_context": True}))
+            ws.send(json.dumps({"text": f"{NEW} ", "context_id": "new"}))
+            ws.send(json.dumps({"context_id": "new", "flush": True}))
+            ws.send(json.dumps({"context_id": "new", "close_context": True}))
+            old, new = two_contexts(json_messages(ws), add_elevenlabs, "contextId", "isFinal")
             old.sound = base64.b64decode(first["audio"]) + old.sound
             check_interrupted(old, new)
 
@@ -319,11 +323,11 @@ def test_no_word_of_a_closed_context_follows_elevenlabs(serving: Serving) -> Non
 def test_no_word_of_a_cancelled_context_follows_cartesia(serving: Serving) -> None:
     with socket_of(serving(script=Script(speed=8.0)), "/tts/websocket") as ws:
         for _ in range(5):
-            ws.send(json.dumps(cartesia_request("tone:low", OLD, "", context_id="one")))
+            ws.send(json.dumps(cartesia_request("tone:low", OLD, "", context_id="old")))
             first = next(one for one in json_messages(ws) if one.get("data"))
-            ws.send(json.dumps({"cancel": True, "context_id": "one"}))
-            ws.send(json.dumps(cartesia_request("tone:low", NEW, "", context_id="one")))
-            old, new = names_by_context(json_messages(ws), add_cartesia, "done")
+            ws.send(json.dumps({"cancel": True, "context_id": "old"}))
+            ws.send(json.dumps(cartesia_request("tone:low", NEW, "", context_id="new")))
+            old, new = two_contexts(json_messages(ws), add_cartesia, "context_id", "done")
             old.sound = base64.b64decode(first["data"]) + old.sound
             check_interrupted(old, new)
 
