@@ -1,9 +1,12 @@
-"""The studio's wheel, the packages that it needs and their metadata, once for all tests."""
+"""The studio's wheel, the packages that it needs and their metadata, once for all tests; and a browser."""
 
 from pathlib import Path
 
 import pytest
 from installed.environments import build_wheel, link_packages, write_metadata
+from ui.conftest import chromium as chromium
+from ui.conftest import launch as launch
+from ui.conftest import playwright as playwright
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""Each way to install the studio, outside the checkout: it speaks a sentence."""
+"""Each way to install the studio, outside the checkout: it speaks a sentence, also on its page in a browser."""
 
 import os
 import re
@@ -30,6 +30,7 @@ from installed.environments import (
 from needs import needs
 from packaging.requirements import Requirement
 from ui.conftest import _free_port
+from ui.live_page import RATE_HZ, LivePage
 from ui.waits import until
 
 from studio.client import Client, ServerGone
@@ -71,6 +72,30 @@ def check_speaks(url: str, key: str = "") -> None:
     assert sum(len(event.pcm) for event in events if isinstance(event, Audio)) > 24_000
 
 
+def check_page(chromium: Any, url: str, key: str = "") -> None:
+    """The page of a running server: a person types a sentence and hears it."""
+    context = chromium.new_context(viewport={"width": 1280, "height": 800})
+    live = LivePage(context.new_page(), f"{url}/")
+    if key:
+        live.page.goto(f"{live.url}?key={key}")
+    live.open()
+    live.type(TEXT)
+    live.finish(spoken=1)
+    heard = live.rendered()
+    assert len(heard) > RATE_HZ and abs(heard.astype(int)).max() > 1600
+    assert len(live.lit) == len(TEXT.split()), "each word lights up when it is heard"
+    assert (live.errors, live.foreign) == ([], [])
+    context.close()
+
+
+def check_app(program: Path, folder: Path, chromium: Any) -> None:
+    """The installed program serves the page."""
+    port = _free_port()
+    command = [str(program), "app", "--port", str(port), "--data", str(folder / "data")]
+    with running(command, folder, clean_variables(folder), url := f"http://127.0.0.1:{port}"):
+        check_page(chromium, url)
+
+
 @contextmanager
 def running(command: list[str], cwd: Path, env: dict[str, str], url: str, key: str = "") -> Iterator[None]:
     """A server, from the time that it answers."""
@@ -94,36 +119,39 @@ def running(command: list[str], cwd: Path, env: dict[str, str], url: str, key: s
             process.wait(30.0)
 
 
-def test_pip(wheel: Path, packages: Path, tmp_path: Path) -> None:
+def test_pip(wheel: Path, packages: Path, tmp_path: Path, chromium: Any) -> None:
     environment = tmp_path / "environment"
     run(BIN / "python", "-m", "venv", "--without-pip", environment, cwd=tmp_path)
     add_packages(environment, packages)
     pip = (environment / "bin" / "python", "-m", "pip")  # pip is among the packages
     run(*pip, "install", "--quiet", "--no-index", f"{wheel}[app,postgres]", cwd=tmp_path)
     check_says(environment / "bin" / "studio", environment, tmp_path)
+    check_app(environment / "bin" / "studio", tmp_path, chromium)
     assets = site_of(environment) / "studio" / "assets"
     assert (assets / "texts" / "examples.json").is_file() and (assets / "demo" / "manifest.json").is_file()
 
 
-def test_pipx(wheel: Path, packages: Path, metadata: Path, tmp_path: Path) -> None:
+def test_pipx(wheel: Path, packages: Path, metadata: Path, tmp_path: Path, chromium: Any) -> None:
     folders = {"PIPX_HOME": str(tmp_path / "pipx"), "PIPX_BIN_DIR": str(tmp_path / "bin")}
     found = f"--pip-args=--no-index --find-links={metadata}"
     run(BIN / "pipx", "install", "--backend=uv", found, f"{wheel}[app]", cwd=tmp_path, **folders)
     environment = tmp_path / "pipx" / "venvs" / "streaming-tts-studio"
     add_packages(environment, packages)
     check_says(tmp_path / "bin" / "studio", environment, tmp_path)
+    check_app(tmp_path / "bin" / "studio", tmp_path, chromium)
 
 
-def test_uv(wheel: Path, packages: Path, metadata: Path, tmp_path: Path) -> None:
+def test_uv(wheel: Path, packages: Path, metadata: Path, tmp_path: Path, chromium: Any) -> None:
     folders = {"UV_TOOL_DIR": str(tmp_path / "tools"), "UV_TOOL_BIN_DIR": str(tmp_path / "bin")}
     install = ("tool", "install", "--quiet", "--python", sys.executable, "--no-index", "--find-links", metadata)
     run(BIN / "uv", *install, f"{wheel}[app]", cwd=tmp_path, **folders)
     environment = tmp_path / "tools" / "streaming-tts-studio"
     add_packages(environment, packages)
     check_says(tmp_path / "bin" / "studio", environment, tmp_path)
+    check_app(tmp_path / "bin" / "studio", tmp_path, chromium)
 
 
-def test_container(packages: Path, tmp_path: Path) -> None:
+def test_container(packages: Path, tmp_path: Path, chromium: Any) -> None:
     """The steps of the image for CPUs, and its command, in a virtual environment."""
     port = _free_port()
     env = clean_variables(tmp_path) | {"STUDIO_SERVE_PORT": str(port), "STUDIO_SERVE_KEY": KEY}
@@ -146,6 +174,7 @@ def test_container(packages: Path, tmp_path: Path) -> None:
     url = f"http://127.0.0.1:{port}"
     with running(image.command, tmp_path, image.env, url, KEY):
         check_speaks(url, KEY)
+        check_page(chromium, url, KEY)
         health = [one.replace("7860", str(port)) for one in image.health]
         image.run(health)
         assert [*Path(image.placed("/data/traces")).glob("*.trace")]
@@ -155,7 +184,7 @@ def test_container(packages: Path, tmp_path: Path) -> None:
         image.run(health)
 
 
-def test_space(wheel: Path, packages: Path, tmp_path: Path) -> None:
+def test_space(wheel: Path, packages: Path, tmp_path: Path, chromium: Any) -> None:
     """As docs/deploy.md says: its files and the wheel's content in one folder, which a Space runs."""
     environment, folder, port = tmp_path / "environment", tmp_path / "space", _free_port()
     run(BIN / "python", "-m", "venv", "--without-pip", environment, cwd=tmp_path)
@@ -168,6 +197,7 @@ def test_space(wheel: Path, packages: Path, tmp_path: Path) -> None:
     url = f"http://127.0.0.1:{port}"
     with running([str(python), "app.py"], folder, env, url):
         check_speaks(url)
+        check_page(chromium, url)
 
 
 def test_space_on_zero_gpu_speaks_on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
