@@ -31,7 +31,7 @@ def test_a_line_is_typed_heard_and_recorded(tmp_path: Path) -> None:
     pid, terminal = pty.fork()
     if pid == 0:
         os.environ.update(TERM="xterm-256color", PYTHONPATH=str(Path(__file__).parents[1]))
-        args = command(tmp_path, "--null-audio", "--record", lines)
+        args = command(tmp_path, "--null-audio", "--speed", 1.5, "--record", lines)
         os.execv(args[0], args)
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 110, 0, 0))
     shown, until_s = b"", time.monotonic() + 200.0
@@ -62,6 +62,7 @@ def test_a_line_is_typed_heard_and_recorded(tmp_path: Path) -> None:
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
     (path,) = lines.glob("*.trace")
     trace = open_trace(path)
+    assert trace.meta["speed"] == 1.5
     assert sent_text(trace.events).strip() == "one two three five"
     assert np.array_equal(read_mono(path.with_suffix(".wav"))[0], trace.pcm) and len(trace.pcm)
 

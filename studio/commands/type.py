@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from studio.bench.options import Device, Threads, Vocoder, VoiceName, Voices
+from studio.commands.common import Speed
 from studio.core.errors import BadOption, needs
 from studio.core.folders import VOICES
 
@@ -18,6 +19,7 @@ def type_(
         list[str] | None, typer.Option("--option", help="Option of the family, name=value. Repeatable.")
     ] = None,
     seed: Annotated[int, typer.Option(help="Random seed; the same seed and text give the same samples.")] = 0,
+    speed: Speed = 1.0,
     record: Annotated[
         Path | None,
         typer.Option(help="Record every line in this folder: a WAV of what was heard, and a trace. Ctrl+R: on or off."),
@@ -36,6 +38,7 @@ def type_(
     from studio.core.cards import parse_voice
     from studio.core.options import merge_options, parse_options
     from studio.core.ports import SpeakRequest
+    from studio.markup.parts import MarkedEngine
     from studio.systems.combined import all_cards, open_voices
     from studio.text.normalise import best
 
@@ -53,6 +56,8 @@ def type_(
     names = [card.name, *(name for name in all_cards(voices) if name != card.name)]
     with (
         closing(open_voices(voices, best(), device, names, threads=threads, vocoder=vocoder, warms_up=True)) as engine,
-        closing(Session(engine, request, NULL if null_audio else output, record)) as session,
+        closing(
+            Session(MarkedEngine(engine, "plain", speed), request, NULL if null_audio else output, record)
+        ) as session,
     ):
         TypeApp(session, outputs, record or Path(), is_light=light).run()
