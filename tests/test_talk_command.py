@@ -72,7 +72,9 @@ def test_a_question_becomes_a_wav(server: ChatServer, voices: Path, tmp_path: Pa
     done = subprocess.run(asked, env=env, capture_output=True, text=True, timeout=200)
     assert done.returncode == 0, done.stderr
     assert done.stdout == "The kettle is on the stove.\n"
-    assert re.search(r"question -> first text \d+ ms -> first word \d+ ms -> first sound \d+ ms -> end", done.stderr)
+    assert re.search(
+        r"question -> first text [\d,]+ ms -> first word [\d,]+ ms -> first sound [\d,]+ ms -> end", done.stderr
+    )
     assert len(read_mono(wav)[0]) > 0 and KEY not in done.stdout + done.stderr
     refused = subprocess.run(asked, env={**env, "LLM_KEY": "wrong"}, capture_output=True, text=True, timeout=200)
     assert refused.returncode == 2 and "refuses the key (401)" in refused.stderr
