@@ -127,7 +127,7 @@ def rule_of(hint: Any, bounds: Bounds | None = None) -> Rule:
         optional = NoneType in get_args(hint)
         expected = " or ".join(one.expected for one in parts)
         return Rule(lambda value: (optional and value is None) or any(one.fits(value) for one in parts), expected)
-    if origin is dict:
+    if origin in (dict, Mapping):
         return object_of(TEXT.fits, parts[1], f"a table of values, each {parts[1].expected}")
     if origin is tuple and ... not in get_args(hint):
         return Rule(

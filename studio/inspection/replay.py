@@ -41,22 +41,25 @@ class Replay:
 def replay(engine: Engine, before: Trace) -> Replay:
     """Speak a trace's text again, with the same voice, seed, temperature, options and speed.
 
-    The arrival times of text do not change the sound, but flushes and revisions do: segments that a flush started are
-    made with the same words committed, and a revision is sent when the sound that it left was made. Changes of options
-    within the utterance are not replayed; ``differences`` says so. Raises BadFile: the trace holds no events, or no
-    request; BadVoice, BadOption: the voice is missing, or has no such options.
+    At the voice's own speed the arrival times of text do not change the sound, but flushes and revisions do: segments
+    that a flush started are made with the same words committed, and a revision is sent when the sound that it left was
+    made. Changes of options within the utterance are not replayed; ``differences`` says so.
+
+    Raises BadFile: the trace holds no events, or no request; BadVoice, BadOption: the voice is missing, or has no such
+    options.
     """
     if not before.events:
         raise BadFile("the trace holds no events", "nothing was spoken")
     was_cut = not isinstance(before.events[-1], ev.Ended) or any(isinstance(one, ev.Cancelled) for one in before.events)
     speed = before.meta.get("speed", 1.0)
     if not is_number(speed):
-        raise BadFile("the trace says no speed", "its file is damaged")
+        raise BadFile("the trace's speed is no number", "its file is damaged")
     engine = MarkedEngine(engine, "plain", speed)
     steps = replay_script(before.events, ends=not was_cut)
-    again = _ReplaySender(
-        engine.open(replace(before.request, credit_samples=0)), steps, len(before.pcm), was_cut=was_cut
-    )
+    utterance, held = engine.open(replace(before.request, credit_samples=0)), 0
+    if speed != 1.0:
+        held = round((2 * utterance.card.frame_samples + utterance.card.sample_rate_hz / 10) / speed)
+    again = _ReplaySender(utterance, steps, len(before.pcm), was_cut=was_cut, held=held)
     after = collect_trace(dict(again.utterance.provenance), again.events())
     samples = min(len(before.pcm), len(after.pcm))
     differing = np.flatnonzero(before.pcm[:samples] != after.pcm[:samples])
@@ -67,6 +70,7 @@ def replay(engine: Engine, before: Trace) -> Replay:
         is_whole=samples == len(before.pcm) and (was_cut or samples == len(after.pcm)),
         differences=(
             *again.refused,
+            *_speed_pauses(before.events, speed),
             *_option_changes(before.events),
             *_provenance_differences(before.meta, after.meta),
         ),
@@ -77,6 +81,14 @@ def replay(engine: Engine, before: Trace) -> Replay:
     return replace(result, differences=(*revised, *result.differences))
 
 
+def _speed_pauses(events: Sequence[ev.Event], speed: float) -> list[str]:
+    if speed == 1.0 or not any(isinstance(one, ev.Wait) and one.reason == "text" for one in events):
+        return []
+    return [
+        "the voice waited for text, which leaves seams at another speed; the replay has none, so samples may differ"
+    ]
+
+
 class _ReplaySender:
     """Sends the steps of a script to an utterance from a thread of its own.
 
@@ -84,12 +96,15 @@ class _ReplaySender:
         utterance: opened without credit, so that nothing is spoken before the first texts.
         samples: length of the original.
         was_cut: whether the original was stopped early; then the replay is cancelled at that length.
+        held: samples that a stretcher may hold back.
     """
 
-    def __init__(self, utterance: Utterance, steps: Sequence[ReplayStep], samples: int, *, was_cut: bool) -> None:
+    def __init__(
+        self, utterance: Utterance, steps: Sequence[ReplayStep], samples: int, *, was_cut: bool, held: int = 0
+    ) -> None:
         self.utterance = utterance
         self.refused: list[str] = []  # inputs that the utterance refused, a sentence each
-        self._steps, self._samples, self._was_cut = steps, samples, was_cut
+        self._steps, self._samples, self._was_cut, self._held = steps, samples, was_cut, held
         self._changed = threading.Condition()
         self._count = self._end_sample = 0  # events; end of the sound so far
         self._segment_starts: list[int] = []  # first samples of segments
@@ -155,7 +170,7 @@ class _ReplaySender:
 
     def _revise(self, step: ReplayStep) -> None:
         self._await_samples(step.sample)
-        if self._end_sample < step.sample:
+        if self._end_sample < step.sample - self._held:
             self._end()  # the original had more: its text had ended, which a trace does not record
             self._await_samples(step.sample)
         margin = round(2 * PLAYED_REPORT_MS * self.utterance.card.sample_rate_hz / 1000)

@@ -1,6 +1,5 @@
 """An utterance spoken at another speed, its pitch kept: positions in the sound are those of the stretched one."""
 
-import math
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
@@ -16,6 +15,7 @@ from studio.markup.stretching import Stretcher
 from studio.text.ssml import MAX_RATE, MIN_RATE
 
 _IDLE_MS = 150.0  # without sound of the voice: what the stretcher holds back is sent
+_MAX_UNREAD = 1024  # events; more stay in the utterance, which then makes no more sound
 
 
 def check_speed(speed: float) -> None:
@@ -26,14 +26,15 @@ def check_speed(speed: float) -> None:
 
 def samples_of_voice(sample: int, speed: float) -> int:
     """Samples of the voice within ``sample`` samples of the stretched sound, so that no word is rounded away."""
-    return max(0, math.ceil((sample + 1) * speed) - 1) if sample else 0
+    over, under = float(speed).as_integer_ratio()  # exact: a rounded product would lose some words
+    return max(0, ((sample + 1) * over - 1) // under) if sample else 0
 
 
 class StretchedUtterance:
     """See ``studio.core.ports.Utterance``; frames, which would not fit the sound, are left out.
 
     Args:
-        utterance: its credit is ``samples_of_voice``.
+        utterance: opened with a credit of ``samples_of_voice(credit_samples, speed)``.
         speed: 2 is twice as fast; 0.5 to 2.
         credit_samples: stretched ones that may be made before ``grant`` is called; None for no limit.
     """
@@ -114,6 +115,8 @@ class StretchedUtterance:
 
     def _forward(self, event: ev.Event) -> None:
         match event:
+            case ev.Queued():
+                self._out.append(event)  # its time counts from another moment
             case ev.Ready():
                 self._began_ms = self._clock.now_ms() - event.t_ms
                 self._emit(event)
@@ -157,7 +160,8 @@ class StretchedUtterance:
                 self._emit(event)
 
     def _stretched(self, sample: int) -> int:
-        return math.floor(sample / self._speed)
+        over, under = float(self._speed).as_integer_ratio()
+        return sample * under // over
 
     def _emit(self, event: ev.Event, **changes: Any) -> None:
         self._last_ms = max(self._last_ms, event.t_ms)
@@ -180,7 +184,7 @@ class StretchedUtterance:
     # --- pauses of the typing ----------------------------------------------------------------------------
 
     def _watch(self) -> None:
-        """See whether the voice waits for text: the end of the last word is held back until then."""
+        """See whether the voice waits for text: until it does, the end of the last word is held back."""
         if not self._is_watched and not self._has_ended_text:
             self._is_watched = True
             timer = threading.Timer(_IDLE_MS / 1000.0, self._check_idle)
@@ -190,12 +194,12 @@ class StretchedUtterance:
     def _check_idle(self) -> None:
         with self._lock:
             self._is_watched = False
-            self._pull()
+            self._pull(_MAX_UNREAD)
             if self.is_over or self._stretcher is None:
                 return
             has_credit = self._granted is None or self._granted - self._made > 2 * self.card.frame_samples
             now_ms = self._clock.now_ms()
-            if has_credit and now_ms - self._heard_ms >= _IDLE_MS:
+            if has_credit and len(self._out) < _MAX_UNREAD and now_ms - self._heard_ms >= _IDLE_MS:
                 self._finish(now_ms - self._began_ms)
             else:
                 self._watch()

@@ -117,8 +117,8 @@ class WholeEvents:
         before, so_far = self.before, self.so_far
         match event:
             case ev.Queued():
-                if self._is_first:
-                    self.emit(event)
+                if self._is_first and not self.is_over:
+                    self.out.append(event)  # its time counts from another moment
             case ev.Ready():
                 if self._is_first:
                     self._began_ms = self._clock.now_ms() - event.t_ms

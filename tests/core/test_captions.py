@@ -34,6 +34,19 @@ def in_turn(text: str, word_s: float = 0.3) -> Trace:
     return trace_of(text, [(k * word_s, (k + 1) * word_s) for k in range(len(text.split()))])
 
 
+def test_words_that_claim_the_whole_text_take_little_memory() -> None:
+    text, count = "a" * 100_000, 1000
+    events: list[ev.Event] = [ev.TextReceived(char_start=0, text=text)]
+    for i in range(count):
+        events += [
+            ev.Committed(i=i, word="a", written=i, char_start=0, char_end=len(text)),
+            ev.WordStart(i=i, sample=i, source="eos"),
+            ev.WordEnd(i=i, sample=i + 1, source="eos"),
+        ]
+    found = cues(Trace({"rate_hz": RATE_HZ}, events, np.zeros(count + 1, np.int16)))
+    assert sum(len(line) for cue in found for line in cue.lines) <= 1000 * count
+
+
 def test_sentences_have_cues_of_their_own() -> None:
     found = cues(in_turn("Good morning. How are you?"))
     assert [(one.lines, one.start_s, one.end_s) for one in found] == [

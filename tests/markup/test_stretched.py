@@ -18,6 +18,7 @@ from studio.core.ports import SpeakRequest
 from studio.core.speaking import speak_once
 from studio.core.traces.trace import Trace, collect_trace
 from studio.markup.parts import MarkedEngine, open_marked
+from studio.markup.stretched import StretchedUtterance, samples_of_voice
 
 TEXT = "One two three four five six."
 SPEEDS = (0.5, 0.8, 1.3, 2.0)
@@ -64,6 +65,27 @@ def test_a_speed_changes_the_length_and_keeps_the_pitch(speed: float) -> None:
     assert isinstance(last, ev.Ended) and last.samples == packets_follow(other.events) == len(other.pcm)
     times = [one.t_ms for one in other.events]
     assert times == sorted(times)
+
+
+@pytest.mark.parametrize("hundredths", range(50, 201, 5))
+def test_a_word_that_was_played_whole_is_played_whole_by_the_voice(hundredths: int) -> None:
+    speed = hundredths / 100
+    stretched = StretchedUtterance(engine_of().open(SpeakRequest()), speed)
+    assert all(samples_of_voice(stretched._stretched(sample), speed) >= sample for sample in range(0, 300_000, 33))
+
+
+def test_times_begin_anew_after_the_queue() -> None:
+    engine = FakeEngine(Script(speed=50.0), places=1)
+    first = engine.open(SpeakRequest())
+    second = open_marked(engine, SpeakRequest(), "plain", 1.5)
+    queued = second.poll_events()
+    assert [type(one) for one in queued] == [ev.Queued]
+    second._forward(queued[0].stamped(60_000.0))  # after a minute
+    first.cancel()
+    second.push_text("One.")
+    second.end()
+    ready = next(one for one in second.events() if isinstance(one, ev.Ready))
+    assert ready.t_ms < 30_000.0
 
 
 @pytest.mark.parametrize("speed", SPEEDS)

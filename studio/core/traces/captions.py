@@ -13,6 +13,7 @@ from studio.core.traces.trace import Trace, sent_text
 MAX_LINE_CHARS, MAX_LINES, MAX_CUE_S = 42, 2, 7.0
 PAUSE_S = 0.7  # a longer silence ends a cue
 SUFFIXES = (".srt", ".vtt")
+_MAX_TOKEN_CHARS = 1000  # a damaged trace may say that each word is the whole text
 _SENTENCE_ENDS = (".", "!", "?", "…")
 
 
@@ -112,7 +113,7 @@ def _tokens(trace: Trace, as_heard: bool) -> Iterator[_Token]:
         if not timed:
             continue
         first, last = timed[0], timed[-1]
-        written = text[first.char_start : last.char_end].strip()
+        written = text[first.char_start : min(last.char_end, first.char_start + _MAX_TOKEN_CHARS)].strip()
         assert first.start is not None and last.end is not None, "they have times"
         if written:
             # A pause at a word's first sample comes before it, and one at its end after it.

@@ -32,6 +32,7 @@ from studio.serve.live.protocol import Text
 from studio.serve.responses import private_json
 
 PCM_RATE_HZ = 24_000  # of ``pcm``, whose rate clients cannot see
+_MAX_WHOLE_BYTES = 64_000_000  # of the encoded sound in one JSON
 _MP3_RATES_HZ = (8_000, 11_025, 12_000, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000)
 
 
@@ -147,6 +148,8 @@ async def _whole(
             if isinstance(event, ev.Audio):
                 samples += len(event.pcm)
                 sound += await encoder.encode(event.pcm)
+                if len(sound) > _MAX_WHOLE_BYTES:
+                    raise BadField("stream_format", "the sound is too long for one JSON", "ask for sse, or for mp3")
             for token in alignment.add(event):
                 place = {"char_start": token.char_start, "char_end": token.char_start + token.chars}
                 words.append({**word_time(token, samples_per_s), **place})

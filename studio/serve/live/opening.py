@@ -1,6 +1,7 @@
 """Opens utterances off the event loop, with the credit that the settings allow."""
 
 import asyncio
+import math
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -80,7 +81,10 @@ def _credit_samples(message: wire.Open, card: Card, settings: ServeSettings) -> 
     credit_ms = settings.credit_ms if message.credit_ms is None else message.credit_ms
     if credit_ms > settings.credit_cap_ms:
         raise BadMessage(f"'credit_ms' of 'open' is {credit_ms:g}", f"ask for 50 to {settings.credit_cap_ms}")
-    return max(card.frame_samples, round(credit_ms * card.sample_rate_hz / 1000))
+    least = card.frame_samples
+    if message.speed != 1.0:  # a stretcher holds sound back, and sends it if the voice has credit for over two frames
+        least = math.ceil((3 * card.frame_samples + card.sample_rate_hz // 8) / message.speed)
+    return max(least, round(credit_ms * card.sample_rate_hz / 1000))
 
 
 async def _open_in_thread(engine: Engine, voice: str, client: str, open_: Callable[[], Utterance]) -> Utterance:

@@ -38,6 +38,19 @@ def test_sound_is_as_much_shorter_and_words_are_in_it(serving: Serving, speed: f
         assert all(abs(a / speed - b) < NEAR for a, b in zip(*places, strict=True))
 
 
+@pytest.mark.parametrize("credit_ms", [50, 200])
+def test_the_smallest_credits_are_enough_to_begin(serving: Serving, credit_ms: int) -> None:
+    with serving().talk() as talk:
+        talk.open(credit_ms=credit_ms, speed=0.5)
+        talk.say("text", text=TEXT)
+        talk.say("end")
+        heard = list[Any]()
+        while not of(heard, "ended"):
+            heard.append(talk.hear())
+            if isinstance(heard[-1], Packet):
+                talk.say("played", sample=heard[-1].first_sample + len(heard[-1].pcm))
+
+
 def test_the_trace_is_in_time_with_the_sound(serving: Serving) -> None:
     server = serving()
     with server.talk() as talk:

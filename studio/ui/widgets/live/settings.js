@@ -98,7 +98,7 @@ export class Settings {
 
   /** Change the temperature, null for the voice's own. */
   setTemperature(temperature) {
-    this.temperature = temperature;
+    this.temperature = temperature ?? this.card.temperature; // null would leave that of the current text
     this.showTemperature();
     this.changed(NEXT_PHRASE);
   }
@@ -224,7 +224,7 @@ export class Settings {
       ["voice", unless(card.name, this.voices[0].name)],
       ["speaker", unless(this.speaker.value, card.speakers[0])],
       ["seed", unless(this.activeSeed, 0)],
-      ["temperature", this.temperature],
+      ["temperature", unless(this.temperature, card.temperature)],
       ["speed", unless(this.manner.speed, 1)],
       ...own,
       ...[...this.otherOptions].map((name) => [name, null]),

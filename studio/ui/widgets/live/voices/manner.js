@@ -61,7 +61,7 @@ export class Manner {
   request(text) {
     const isValid = Number(text) >= SPEED.low && Number(text) <= SPEED.high;
     if (isValid) {
-      this.slider.value = text;
+      this.slider.value = Number(text);
       this.speed = Number(this.slider.value);
       this.slider.parentElement.querySelector("output").textContent = optionValue(this.speed) + SPEED.unit;
     }
