@@ -10,6 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from ui.browser import chromium as chromium
+from ui.browser import launch as launch
+from ui.browser import playwright as playwright
 
 # Read when numpy is loaded, which is later: a small system of equations takes ten times the CPU time with two.
 os.environ["OPENBLAS_NUM_THREADS"] = "1"

@@ -1,12 +1,9 @@
-"""The studio's wheel, the packages that it needs and their metadata, once for all tests; and a browser."""
+"""The studio's wheel, the packages that it needs and their metadata, once for all tests."""
 
 from pathlib import Path
 
 import pytest
 from installed.environments import build_wheel, link_packages, write_metadata
-from ui.conftest import chromium as chromium
-from ui.conftest import launch as launch
-from ui.conftest import playwright as playwright
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 from needs import needs
-from ui.conftest import ANY_TIME, FLAGS, WAIT_MS, _free_port, browser_path
+from ui.browser import ANY_TIME, FLAGS, WAIT_MS, browser_path
+from ui.conftest import _free_port
 from ui.deployed.conftest import KEY
 from ui.deployed.proxy import Proxy
 from ui.live_page import LivePage

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from forking import Forks
 from inspection.spoken import story
-from ui.conftest import BROWSERS
+from ui.browser import BROWSERS
 
 from studio.bench.page import key_to_ear
 from studio.core.traces.trace_writer import TraceWriter
