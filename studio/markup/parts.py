@@ -1,13 +1,13 @@
 """An utterance in parts, with pauses between them and at rates of their own, as markup asks for.
 
 Each part is an utterance of the engine. ``PartedUtterance`` makes one of them: words, characters and samples are
-counted through, and a pause is silence in whole frames, so that whoever takes an utterance takes this one.
+counted through, and a pause is silence in whole frames, so that it is used like any other utterance.
 """
 
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
@@ -16,6 +16,7 @@ from typing import Any
 from studio.core import events as ev
 from studio.core.errors import BadText, Closed, StudioError
 from studio.core.ports import Engine, SpeakRequest, Utterance
+from studio.markup.feed import EventFeed
 from studio.markup.stretched import StretchedUtterance, check_speed, samples_of_voice
 from studio.markup.whole import Part, WholeEvents
 from studio.text.ssml import PART_READERS, PartReader, SpokenPart
@@ -24,7 +25,7 @@ _log = logging.getLogger("studio.markup")
 _OPENERS = ThreadPoolExecutor(4, thread_name_prefix="parts")
 
 
-class PartedUtterance:
+class PartedUtterance(EventFeed):
     """See ``studio.core.ports.Utterance``. It cannot be revised, and wrong markup ends it as ``failed``.
 
     Text is passed on under one lock, in callers' threads, and events under another one, which nobody holds for long.
@@ -32,14 +33,13 @@ class PartedUtterance:
 
     def __init__(self, engine: Engine, request: SpeakRequest, reader: PartReader) -> None:
         self._engine, self._request, self._reader = engine, request, reader
-        self._text_lock, self._lock = threading.RLock(), threading.RLock()
-        self._listener: Callable[[], None] = lambda: None
-        self._news = threading.Event()
+        self._text_lock = threading.RLock()
         self._parts: deque[Part] = deque([Part(1.0)])  # the first one is being spoken
         self._speaking: Utterance | None = engine.open(request)
         self.id, self.card = self._speaking.id, self._speaking.card
         self.provenance: Mapping[str, Any] = self._speaking.provenance
         self._whole = WholeEvents(self.card, self._parts[0])
+        super().__init__(self._whole.out)
         self._granted = request.credit_samples
         self._has_ended_text = self._is_cancelled = False
         self._speaking.set_listener(self._tell)
@@ -188,41 +188,17 @@ class PartedUtterance:
 
     # --- events ----------------------------------------------------------------------------------------
 
-    def set_listener(self, callback: Callable[[], None]) -> None:
-        self._listener = callback
-        self._tell()
+    def _source(self) -> Utterance | None:
+        return None if self._whole.is_over else self._speaking
 
-    def _tell(self) -> None:
-        self._news.set()
-        self._listener()
+    def _has_ended(self) -> bool:
+        return self._whole.is_over
 
-    def poll_events(self, limit: int | None = None) -> list[ev.Event]:
-        with self._lock:
-            while (
-                self._speaking is not None
-                and not self._whole.is_over
-                and (limit is None or len(self._whole.out) < limit)
-            ):
-                events = self._speaking.poll_events(limit)
-                for event in events:
-                    if isinstance(event, ev.Ended):
-                        self._end_part(event)
-                    else:
-                        self._whole.forward(event)
-                if limit is None or len(events) < limit:
-                    break
-            count = len(self._whole.out) if limit is None else min(limit, len(self._whole.out))
-            return [self._whole.out.popleft() for _ in range(count)]
-
-    def events(self) -> Iterator[ev.Event]:
-        while True:
-            self._news.clear()
-            events = self.poll_events()
-            yield from events
-            if not events and self._whole.is_over:
-                return
-            if not events:
-                self._news.wait()
+    def _forward(self, event: ev.Event) -> None:
+        if isinstance(event, ev.Ended):
+            self._end_part(event)
+        else:
+            self._whole.forward(event)
 
     def _fail(self, error: StudioError) -> None:
         with self._lock:

@@ -2,7 +2,7 @@
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ from studio.core import events as ev
 from studio.core.errors import BadOption
 from studio.core.ports import Utterance
 from studio.core.time import MonotonicClock
+from studio.markup.feed import EventFeed
 from studio.markup.stretching import Stretcher
 from studio.text.ssml import MAX_RATE, MIN_RATE
 
@@ -30,7 +31,7 @@ def samples_of_voice(sample: int, speed: float) -> int:
     return max(0, ((sample + 1) * over - 1) // under) if sample else 0
 
 
-class StretchedUtterance:
+class StretchedUtterance(EventFeed):
     """See ``studio.core.ports.Utterance``; frames, which would not fit the sound, are left out.
 
     Args:
@@ -40,14 +41,13 @@ class StretchedUtterance:
     """
 
     def __init__(self, utterance: Utterance, speed: float, credit_samples: int | None = None) -> None:
+        super().__init__(deque())
         self._utterance, self._speed = utterance, speed
         self.id, self.card = utterance.id, utterance.card
         self.provenance: Mapping[str, Any] = {**utterance.provenance, "speed": speed}
         self.push_text, self.flush, self.revise = utterance.push_text, utterance.flush, utterance.revise
         self.settled_chars, self.set_options = utterance.settled_chars, utterance.set_options
-        self._lock, self._news, self._clock = threading.RLock(), threading.Event(), MonotonicClock()
-        self._listener: Callable[[], None] = lambda: None
-        self._out: deque[ev.Event] = deque()
+        self._clock = MonotonicClock()
         self._stretcher: Stretcher | None = Stretcher(self.card.sample_rate_hz, speed)
         self._made = self._sent = 0  # samples of the voice, and stretched ones
         self._granted = None if credit_samples is None else samples_of_voice(credit_samples, speed)
@@ -81,37 +81,11 @@ class StretchedUtterance:
 
     # --- events ----------------------------------------------------------------------------------------
 
-    def set_listener(self, callback: Callable[[], None]) -> None:
-        self._listener = callback
-        self._tell()
+    def _source(self) -> Utterance | None:
+        return None if self.is_over else self._utterance
 
-    def _tell(self) -> None:
-        self._news.set()
-        self._listener()
-
-    def poll_events(self, limit: int | None = None) -> list[ev.Event]:
-        with self._lock:
-            self._pull(limit)
-            count = len(self._out) if limit is None else min(limit, len(self._out))
-            return [self._out.popleft() for _ in range(count)]
-
-    def events(self) -> Iterator[ev.Event]:
-        while True:
-            self._news.clear()
-            events = self.poll_events()
-            yield from events
-            if not events and self.is_over:
-                return
-            if not events:
-                self._news.wait()
-
-    def _pull(self, limit: int | None = None) -> None:
-        while not self.is_over and (limit is None or len(self._out) < limit):
-            events = self._utterance.poll_events(limit)
-            for event in events:
-                self._forward(event)
-            if limit is None or len(events) < limit:
-                return
+    def _has_ended(self) -> bool:
+        return self.is_over
 
     def _forward(self, event: ev.Event) -> None:
         match event:
