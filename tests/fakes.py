@@ -60,12 +60,12 @@ class FakeEngine:
             utterance, leaver = FakeUtterance(self, len(self.opened), request), None
             queue = self.queue // 2 if request.is_guest else self.queue
             if not request.may_wait and len(self.speaking) + len(self.waiting) >= self._share(request):
-                raise Busy("no place is free", "let it wait in the queue")
+                raise Busy("no slot is free", "let it wait in the queue")
             if len(self.speaking) >= self._share(request) and len(self.waiting) >= queue:
                 there = [one for one in self.waiting if one.request.is_guest or not request.is_guest]
                 at = pick_evicted([one.request.client for one in there], request.client)
                 if at is None:
-                    raise Busy(f"all {self.places} places are taken", "try again in a moment")
+                    raise Busy(f"all {self.places} slots are taken", "try again in a moment")
                 leaver = there[at]
                 self.waiting.remove(leaver)
             self.waiting.append(utterance)
@@ -85,7 +85,7 @@ class FakeEngine:
             if waits:
                 self.waiting.remove(utterance)
         if waits:
-            utterance.fail("busy", f"no place came free within {self.queue_timeout_s:g} s; try again later")
+            utterance.fail("busy", f"no slot became free within {self.queue_timeout_s:g} s; try again later")
             self.settle()
 
     def free(self, utterance: FakeUtterance) -> None:
@@ -189,7 +189,7 @@ def main() -> None:
     parser.add_argument("--stall-ms", type=float, default=300.0)
     parser.add_argument("--idle-socket-ms", type=int, default=300_000)
     parser.add_argument("--queue-timeout-s", type=float, default=120.0)
-    parser.add_argument("--queue", type=int, default=2, help="utterances that wait for a place")
+    parser.add_argument("--queue", type=int, default=2, help="utterances that wait for a slot")
     parser.add_argument("--voices", type=int, default=1, help="voices, all of them the tone's")
     parser.add_argument("--shipped", action="store_true", help="more voices: with the options of those that ship")
     parser.add_argument("--llm", default="", help="address of a chat endpoint")

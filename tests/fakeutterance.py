@@ -141,7 +141,7 @@ class FakeUtterance:
             if not 0 <= char_start <= len(self._text):
                 raise BadText(f"there is no character {char_start}", "revise what was sent")
             if char_start < self.settled_chars():
-                raise TooLate("that is said or being said", "revise what follows")
+                raise TooLate("that is spoken or being spoken", "revise what follows")
             if self._text[char_start:] == text:
                 return
             words, seen = sum(word.end < char_start for word in self._words), self._window()[0] - self._window()[1]

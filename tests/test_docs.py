@@ -56,7 +56,7 @@ def test_the_tables_of_the_architecture_name_files_that_exist() -> None:
 
 
 def test_the_path_from_key_to_ear_has_as_many_files_as_are_counted() -> None:
-    section = ARCHITECTURE.partition("## One utterance")[2].partition("\nBeside this path")[0]
+    section = ARCHITECTURE.partition("## One utterance")[2].partition("\nNot shown above")[0]
     rows = [line.strip("|").split("|") for line in section.splitlines() if re.match(r"\| \d", line)]
     for number, _, files in rows:
         first, _, last = number.strip().partition("-")

@@ -13,40 +13,44 @@ pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[1]
 ABSENT = "gradio fastapi pydantic sqlmodel uvicorn websockets num2words plotly pocketsphinx".split()
 PLANTED = [
-    ("studio/core/text/words.py", "import torch", "core is the standard library, numpy and soundfile"),
+    ("studio/core/text/words.py", "import torch", "core imports the standard library, numpy and soundfile"),
     (
         "studio/serve/middleware/auth.py",
         "import studio.engine.engine",
-        "serve and ui see the engine through ports only",
+        "serve and ui use engines only through ports",
     ),
     (
         "studio/serve/middleware/bodies.py",
         "import studio.systems.engine",
-        "serve and ui see the engine through ports only",
+        "serve and ui use engines only through ports",
     ),
-    ("studio/serve/middleware/auth.py", "import gradio", "serve knows no gradio"),
-    ("studio/serve/live/backpressure.py", "import studio.serve.app", "serve: each folder sees only those below"),
-    ("studio/engine/nets/sampling.py", "import fastapi", "the engine works on a bare machine"),
-    ("studio/measure/wer.py", "import torch", "measure loads no torch"),
-    ("studio/predict/distillmos.py", "import torch", "callers of a predictor load no torch"),
-    ("studio/train/recipes/recipe.py", "import gradio", "train knows neither the page nor the server"),
-    ("studio/core/text/words.py", "import studio.text.normalise", "rooms: each sees only those below"),
+    ("studio/serve/middleware/auth.py", "import gradio", "serve does not import gradio"),
+    ("studio/serve/live/backpressure.py", "import studio.serve.app", "serve: each folder imports only from lower ones"),
+    ("studio/engine/nets/sampling.py", "import fastapi", "the engine does not import packages that bare machines lack"),
+    ("studio/measure/wer.py", "import torch", "measure does not import torch"),
+    ("studio/predict/distillmos.py", "import torch", "callers of a predictor do not import torch"),
+    ("studio/train/recipes/recipe.py", "import gradio", "train imports neither pages nor the server"),
+    ("studio/core/text/words.py", "import studio.text.normalise", "layers: packages import only from lower layers"),
     (
         "studio/mos/store/sounds.py",
         "import studio.mos.campaign.names",
-        "listening tests: each folder sees only those below",
+        "listening tests: each folder imports only from lower ones",
     ),
     (
         "studio/inspection/facts.py",
         "import torch",
-        "inspection, annotation and library know neither the engine nor the web",
+        "inspection, annotation and library import neither the engine nor web packages",
     ),
-    ("studio/bench/mos/site.py", "import torch", "benches of listening tests know no engine"),
-    ("studio/train/corpus/synthesis.py", "import studio.train.pack", "training: each folder sees only those below"),
+    ("studio/bench/mos/site.py", "import torch", "benches of listening tests do not import the engine"),
+    (
+        "studio/train/corpus/synthesis.py",
+        "import studio.train.pack",
+        "training: each folder imports only from lower ones",
+    ),
     (
         "studio/train/families/common.py",
         "import studio.train.families.s5_fit",
-        "what families share in training knows no family",
+        "shared training code does not import a family",
     ),
 ]
 

@@ -24,7 +24,7 @@ from studio.engine.nets.loading import load_weights
 from studio.engine.tokenizers import dmel
 
 WIDTH = 16
-FRAMES = 3  # of a word, the last of which ends it
+FRAMES = 3  # per word; the last one ends it
 OPTIONS = (OptionSpec("wait", "int", 1, "Wait", "words that must follow before a word is spoken", low=0, high=2),)
 
 
@@ -96,7 +96,7 @@ class StepModule:
 
 
 class ToyRow:
-    """One request: for each word in turn, three frames."""
+    """One request: three frames for each word, in order."""
 
     def __init__(self, slots: tuple[int, ...], speaker: int, options: Mapping[str, Any], seed: int) -> None:
         self.slots = slots

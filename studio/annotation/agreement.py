@@ -1,4 +1,4 @@
-"""Inter-annotator agreement: boundaries within a collar, and labels. Undefined figures say why."""
+"""Inter-annotator agreement: boundaries within a collar, and labels. Undefined figures have a reason."""
 
 import math
 from collections import Counter
@@ -33,10 +33,10 @@ class AnnotatorPair:
     """Two annotators.
 
     Attributes:
-        boundaries: of ``one`` as found, against ``other`` as true: starts with starts, ends with ends, points with
-            points, each used once.
-        precision, recall, f1: of these.
-        matched: corresponding marks.
+        boundaries: score with ``one`` as predicted and ``other`` as true: starts are matched with starts, ends with
+            ends, points with points, each at most once.
+        precision, recall, f1: of the boundaries.
+        matched: pairs of corresponding marks.
         only_one, only_other: marks without a counterpart.
         kappa_marks: Cohen's kappa of the labels of ``matched``.
         kappa_frames: Cohen's kappa over all frames of the sound; no mark is a category.
@@ -132,7 +132,7 @@ def agreement(
 
 
 def match_marks(layers: Mapping[str, AnnotationLayer], collar: float) -> list[dict[str, AnnotationMark]]:
-    """Groups of corresponding marks of at least two annotators, in order of time.
+    """Groups of corresponding marks of at least two annotators, by time.
 
     ``layers``: with sorted marks; ``collar``: in samples, for points.
     """

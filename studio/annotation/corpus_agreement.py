@@ -15,7 +15,7 @@ from studio.annotation.agreement import FRAME_MS, agreement, frame_labels, match
 from studio.annotation.layers import AnnotationLayer, Kind
 from studio.core.errors import BadOption
 
-FEW_SOUNDS = 5  # below it there is no interval
+FEW_SOUNDS = 5  # fewest sounds for an interval
 _DRAWS = 1000
 _PERCENTILES = (2.5, 97.5)
 
@@ -38,7 +38,7 @@ class CorpusFigure:
     value: float | None  # None if undefined
     low: float | None  # None also for fewer than ``FEW_SOUNDS`` sounds
     high: float | None
-    n: int  # boundaries, marks or frames behind it
+    n: int  # number of boundaries, marks or frames
 
 
 @dataclass(frozen=True)
@@ -46,9 +46,10 @@ class CorpusAgreement:
     """All sounds of one layer.
 
     Attributes:
-        sounds: that two or more annotated; ``annotators``: of these.
-        boundary_f1: hits within the collar over all pairs of annotators.
-        matched: share of marks that another annotator has, too (with or without the same label).
+        sounds: number of sounds annotated by two or more.
+        annotators: of these sounds.
+        boundary_f1: from the hits within the collar over all pairs of annotators.
+        matched: share of marks matched by another annotator's, with the same label or not.
         alpha_marks: Krippendorff's alpha (nominal) of the labels of matched marks.
         alpha_frames: the same over all frames; None for points.
     """
@@ -112,7 +113,7 @@ def corpus_agreement(
 
 
 def _draws(sounds: int, seed: int) -> F8 | None:
-    """How often each sound is in each bootstrap sample [draws, sounds]; None for few sounds."""
+    """Count of each sound in each bootstrap sample [draws, sounds]; None for fewer than ``FEW_SOUNDS``."""
     if sounds < FEW_SOUNDS:
         return None
     return np.random.default_rng(seed).multinomial(sounds, np.full(sounds, 1 / sounds), _DRAWS).astype(np.float64)
@@ -161,7 +162,7 @@ class _Alpha:
         self._put(agreed, totals)
 
     def add_columns(self, columns: Counter[tuple[frozenset[str], ...]]) -> None:
-        """Add the frames of a sound: how often each combination of the annotators' sets of labels occurs."""
+        """Add the frames of a sound: the count of each combination of the annotators' label sets."""
         agreed, totals = 0.0, Counter[object]()
         for column, times in columns.items():
             counts = Counter(column)

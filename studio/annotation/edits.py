@@ -1,8 +1,8 @@
 """Edits of an annotation: one annotator's document on one sound, with optimistic concurrency control.
 
-Layers and marks have a *version*: the document's revision that last wrote them. A change names the version that it is
-based on (``was``; 0 for a new item), so that two windows of one annotator do not overwrite each other. An edit is an
-atomic list of changes with a unique name, so that an edit that is sent twice is applied once.
+Layers and marks have a *version*: the document's revision that last wrote them. A change names its base version
+(``was``; 0 for a new item), so that two windows of one annotator do not overwrite each other. An edit is an atomic list
+of changes with a unique name, so that an edit sent twice is applied once.
 """
 
 import json
@@ -23,7 +23,7 @@ REMEMBERED = 256  # names of past edits
 
 
 class AnnotationConflict(StudioError):
-    """A layer or a mark has another version than the edit expects; nothing was changed."""
+    """A layer or a mark does not have the version that the edit expects; nothing was changed."""
 
     code = "changed_meanwhile"
 
@@ -345,7 +345,7 @@ def _change_to_dict(change: Change) -> dict[str, Any]:
 
 
 def first_problem(error: ValidationError) -> str:
-    """Where the first error of invalid JSON is, and what is wrong there."""
+    """The position and message of the first error in invalid JSON."""
     first = error.errors(include_url=False, include_input=False)[0]
     where = ".".join(map(str, first["loc"]))[:80]
     return f"{where}: {first['msg']}" if where else str(first["msg"])

@@ -44,8 +44,8 @@ class AnnotationLayer:
     def validated(self, samples: int) -> "AnnotationLayer":
         """The same layer with its marks sorted.
 
-        Raises BadOption: a mark lies outside of the sound, ends before it begins, or is not of the layer's kind; there
-        are too many marks; or a text is too long or not printable.
+        Raises BadOption: a mark is outside the sound, ends before it begins, or is not of the layer's kind; there are
+        too many marks; or a text is too long or not printable.
         """
         _check_text("the layer's name", self.name, MAX_NAME, required=True)
         for label in self.labels:

@@ -1,4 +1,4 @@
-"""Backup containers, folders and ZIP files: written under a temporary name, read without leaving the container."""
+"""Backup containers, folders and ZIP files: written under a temporary name; reads cannot leave the container."""
 
 import hashlib
 import json
@@ -34,7 +34,7 @@ _LATEST_S = 253_402_300_799.0  # the last second of the year 9999
 
 @dataclass(frozen=True)
 class BackupFile:
-    """Size in bytes and SHA-256 of a file, and when it was changed (seconds since 1970; 0 where it is unknown)."""
+    """Size in bytes, SHA-256 and modification time of a file (seconds since 1970; 0 if unknown)."""
 
     size: int
     sha256: str
@@ -49,7 +49,7 @@ class BackupManifest:
         created_at: UTC, ISO 8601.
         database: kind of the database behind ``studio.sqlite``; empty without a database.
         counts: campaigns, answers, clips, utterances and journals.
-        missing: clips and traces that the database refers to and the data folder lacks.
+        missing: clips and traces named in the database that the data folder lacks.
     """
 
     studio: str
@@ -61,7 +61,7 @@ class BackupManifest:
 
     @property
     def size(self) -> int:
-        """Bytes of all files."""
+        """Total bytes of all files."""
         return sum(one.size for one in self.files.values())
 
     def to_json(self) -> bytes:
@@ -130,7 +130,7 @@ def create_container(target: Path) -> Iterator[Container]:
 
     Raises:
         BadOption: the name exists, or has the suffix of another kind of archive.
-        OSError: the disk refuses.
+        OSError: writing to disk failed.
     """
     suffix = target.suffix.lower()
     if suffix in _OTHER_ARCHIVES:
@@ -145,7 +145,7 @@ def create_container(target: Path) -> Iterator[Container]:
                 zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive,
             ):
                 yield _Zip(archive)
-            _check_free(target)  # another backup may have been created meanwhile
+            _check_free(target)  # another backup may have been created in the meantime
             durable.publish(part, target)
         else:
             part.mkdir(mode=0o700)
@@ -161,7 +161,7 @@ def create_container(target: Path) -> Iterator[Container]:
 def scratch_folder(target: Path) -> Iterator[Path]:
     """A folder beside a backup, deleted at the end.
 
-    Unlike ``tempfile.TemporaryDirectory``, its name is known before it exists: a signal at any moment leaves none.
+    Unlike with ``tempfile.TemporaryDirectory``, its name is known before it exists, so a signal never leaves a folder.
     """
     folder = durable.part_of(target)
     try:
@@ -180,7 +180,7 @@ def _check_free(target: Path) -> None:
 
 
 def check_no_mount(folder: Path) -> None:
-    """Raises BadOption for a mount point, since no folder can be renamed to it."""
+    """Raises BadOption for a mount point, which a folder cannot replace by a rename."""
     if folder.is_mount():
         raise BadOption(f"{folder} is a mount point, which cannot be replaced", f"give a new folder in {folder}")
 
@@ -202,7 +202,7 @@ def open_container(source: Path) -> Iterator[Container]:
 
 
 def copy_hashed(source: Readable, target: BinaryIO | None, progress: Callable[[int], None]) -> BackupFile:
-    """Copy a file in chunks, or only read it without a target."""
+    """Copy a file in chunks; without a target, only read it."""
     digest, size = hashlib.sha256(), 0
     while chunk := source.read(_CHUNK):
         digest.update(chunk)
@@ -214,7 +214,7 @@ def copy_hashed(source: Readable, target: BinaryIO | None, progress: Callable[[i
 
 
 def publish_folder(part: Path, target: Path) -> None:
-    """Sync the folders of a complete tree with synced files, and move it to its name. Raises OSError."""
+    """Sync the folders of a complete tree of synced files, and rename it to its final name. Raises OSError."""
     for folder, _, _ in os.walk(part):
         durable.sync_folder(Path(folder))
     if target.is_dir():

@@ -1,9 +1,9 @@
 """Back up a data folder and its database while a server is running.
 
-The order of copying includes everything acknowledged before:
+The backup includes everything acknowledged before it, by the order of copying:
 
 * uploads, then the database: an upload is deleted once the database has imported it;
-* the database, then other files: a clip is on disk before a row refers to it. If clips are deleted between the two, the
+* the database, then other files: a clip is on disk before a row refers to it. If clips are deleted in between, the
   database is copied again;
 * sounds of the library, then their notes: a sound is on disk before its note.
 """
@@ -37,7 +37,7 @@ from studio.core.folders import SPEAKERS, real_path
 from studio.library.annotations import read_journal
 
 _MAX_OUTSIDE_BYTES = 16 << 20  # of settings, systems and lexicon
-_MAX_SNAPSHOTS = 3  # of the database, while files that it refers to are missing
+_MAX_SNAPSHOTS = 3  # of the database, while files are missing to which it refers
 # takes/: unfinished utterances of live trials; .staging/: downloads of voices
 _EXCLUDED = ("library/index.sqlite", "library/lock", "takes/", "voices/.staging/")
 
@@ -55,13 +55,13 @@ def create_backup(
 
     Args:
         database: its address; empty for ``studio.sqlite`` in the data folder, if it exists.
-        outside: files outside the data folder by their name in the backup, where they replace those of the data folder.
-        progress: called with the number of bytes copied, and the approximate total.
+        outside: files outside the data folder, by their name in the backup; they replace those of the data folder.
+        progress: called with the number of bytes copied and the approximate total.
 
     Raises:
         BadFile: the data folder, the database or a file outside cannot be read, or a file has an invalid name.
         BadOption: the target exists, or the database's address is invalid.
-        NotStored: the disk refused it; the incomplete backup is deleted.
+        NotStored: writing to disk failed; the incomplete backup is deleted.
     """
     data = data.absolute()
     if not data.is_dir():
@@ -118,7 +118,7 @@ def _files(data: Path, database: Path | None) -> Iterator[tuple[str, Path]]:
             folders.clear()
             continue
         folders[:] = sorted((name for name in folders if not is_part(name)), key=lambda name: (name == "notes", name))
-        if here == data / SPEAKERS:  # a speaker that is being removed, or is not stored whole
+        if here == data / SPEAKERS:  # speakers being removed, or stored incompletely
             folders[:] = [name for name in folders if not name.startswith(".")]
         for path in (here / name for name in sorted(names)):
             name = path.relative_to(data).as_posix()

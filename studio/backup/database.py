@@ -21,7 +21,7 @@ _ROWS = 1000
 def snapshot(url: str, target: Path) -> str:
     """Copy a live database into a new SQLite file; returns the kind of database.
 
-    The copy holds everything that was committed before this call, without a WAL file.
+    The copy holds everything committed before this call, without a WAL file.
 
     Raises:
         BadFile: the database cannot be read, or is damaged.
@@ -78,7 +78,7 @@ def check(file: Path) -> None:
 
 
 def counts(file: Path) -> dict[str, int]:
-    """Numbers of campaigns and answers in a SQLite file that is not being written."""
+    """Numbers of campaigns and answers in a SQLite file that is not being changed."""
     with closing(_unchanging(file)) as connection:
         tables = {"campaigns": "campaign", "answers": "answer"}
         return {
@@ -87,7 +87,7 @@ def counts(file: Path) -> dict[str, int]:
 
 
 def named_files(file: Path) -> set[str]:
-    """Paths in ``clips`` of all clips and traces that a SQLite file refers to."""
+    """Paths in ``clips`` of all clips and traces named in a SQLite file."""
     paths: set[str] = set()
     with closing(_unchanging(file)) as connection:
         for table, column, suffix in (
@@ -148,12 +148,12 @@ def _snapshot_file(file: Path, target: Path) -> None:
 
 
 def _unchanging(file: Path) -> sqlite3.Connection:
-    """A connection to a file that is not being written; a normal one would leave a WAL file."""
+    """A connection to a file that is not being changed; a normal connection would leave a WAL file."""
     return sqlite3.connect(f"file:{quote(str(file.absolute()))}?mode=ro&immutable=1", uri=True)
 
 
 def _opened(file: Path) -> sqlite3.Connection:
-    """A read-only connection to a file in a folder that can be written."""
+    """A read-only connection to a file in a writable folder."""
     return sqlite3.connect(f"file:{quote(str(file.absolute()))}?mode=ro", uri=True, timeout=60.0)
 
 

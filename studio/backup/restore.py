@@ -1,4 +1,4 @@
-"""Restore a backup into a data folder, which gets its name after every file was checked."""
+"""Restore a backup into a data folder, which gets its name after every file has been checked."""
 
 import os
 import shutil
@@ -38,7 +38,7 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class RestoreResult:
-    """Counts of what was restored; ``problems`` are messages about unreadable utterances and journals."""
+    """Counts of restored items; ``problems`` are messages about unreadable utterances and journals."""
 
     manifest: BackupManifest
     counts: dict[str, int]
@@ -77,7 +77,7 @@ def restore_backup(
     Raises:
         BadFile: the backup is damaged, incomplete, or not a backup; nothing was restored.
         BadOption: the data folder or the database is not empty.
-        NotStored: the disk refused it.
+        NotStored: writing to disk failed.
     """
     if data.exists() and (not data.is_dir() or any(data.iterdir())):
         raise BadOption(f"{data} is not empty", "give another --data, or move it away first")
@@ -98,7 +98,7 @@ def restore_backup(
             for name in manifest.files:
                 path = part / name
                 _verified(container, manifest, name, lambda file, path=path: write_file(path, file, done))
-                if changed_s := manifest.files[name].changed_s:  # when a sound without a note was added, for instance
+                if changed_s := manifest.files[name].changed_s:  # such as the date of a sound without a note
                     os.utime(path, (changed_s, changed_s))
         totals, problems = dict(manifest.counts), list[str]()
         if (part / DATABASE).exists():
@@ -172,7 +172,7 @@ def _verified(container: Container, manifest: BackupManifest, name: str, work: C
 
 
 class _Bounded:
-    """A file that is read up to one byte beyond its expected size."""
+    """A file of which at most one byte beyond its expected size is read."""
 
     def __init__(self, file: BinaryIO, size: int) -> None:
         self._file, self._left = file, size + 1

@@ -60,7 +60,7 @@ def _files(card: Card, results: Path) -> Iterator[Path]:
 
 
 def _measured(card: Card, data: Mapping[str, Any]) -> dict[str, float]:
-    """The figures that a file of results has of a card."""
+    """The figures of a card in a results file."""
     of_voice = data["voices"].get(card.name, {}) if data["name"] == "families" else data
     if not has_files(card, of_voice.get("sha256")):
         return {}
@@ -88,7 +88,7 @@ def _rows(data: Mapping[str, Any], of_voice: Mapping[str, Any]) -> Iterator[dict
 
 
 def _is_default(card: Card, setting: str) -> bool:
-    """Whether a setting such as ``m=3`` has the card's default values; ``teacher`` and ``dMel`` are no settings."""
+    """Whether a setting such as ``m=3`` has the card's default values; false for ``teacher`` and ``dMel``."""
     try:
         values = parse_options(card.options, setting.split(",") if setting else [])
     except BadOption:

@@ -18,7 +18,7 @@ from studio.core.terminal import print_line
 from studio.measure.report import print_table
 
 FUZZ_TARGET_MS = 500.0  # target p99 of /health
-SILENCE_TARGET_MS, HEALTH_TARGET_MS = 100.0, 100.0  # in an utterance, and p99 of /health, during a flood
+SILENCE_TARGET_MS, HEALTH_TARGET_MS = 100.0, 100.0  # longest silence, and p99 of /health, during a flood
 SOAK_TARGET_MIB = 1.0  # limit of growth per 1,000 utterances
 Plant = Annotated[str, typer.Option(help="Plant a fault that the run must find; an unknown name lists them.")]
 
@@ -49,7 +49,7 @@ class AnnotationKillSetting(_KillSetting):
     kills: Annotated[int, typer.Option(min=1, help="Kills at random moments.")] = 50
     annotators: Annotated[int, typer.Option(min=1, max=32, help="Concurrent annotators, a document each.")] = 2
     life_s: tuple[float, float] = (0.0, 0.6)  # range of seconds from a server's first acknowledgement to its end
-    think_s: float = 0.03  # the longest time between two edits of one annotator
+    think_s: float = 0.03  # longest pause between two edits of one annotator
 
 
 class FuzzSetting(Parameters):
@@ -136,7 +136,7 @@ _HARNESSES = {
 
 
 def run_harness(setting: Any) -> dict[str, Any]:
-    """The figures of the harness with these parameters. Raises NeedsPackage where the package is no checkout."""
+    """The figures of the harness with these parameters. Raises NeedsPackage outside a checkout."""
     tests = Path(__file__).parents[2] / "tests"
     if not (tests / "durability" / "harness").is_dir():
         raise NeedsPackage(

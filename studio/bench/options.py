@@ -1,4 +1,4 @@
-"""Options that several commands share, as annotated types, and the parameters that every evaluation has.
+"""Options shared by several commands, as annotated types, and the common parameters of the evaluations.
 
 A benchmark declares its ``Parameters`` once: each field annotated with a ``typer.Option`` is an option of
 its command (``studio.commands.bench``), every other field is for callers in Python.
@@ -58,13 +58,13 @@ class Parameters:
 
 
 class Setting(Parameters):
-    """Parameters that every evaluation has.
+    """Common parameters of the evaluations.
 
     Attributes:
         voices: folder of voices; ``voice`` is ``name`` or ``name:speaker`` in it, empty for the first.
         speakers: empty for the speaker named with the voice, or else all.
-        settings: options of the family to compare, each as ``name=value,name=value``. By default those that the family
-            lists where settings are compared, else the card's.
+        settings: options of the family to compare, each as ``name=value,name=value``. By default the family's list
+            for comparisons; a single setting defaults to the card's.
         workers: recogniser processes.
         cache: folder for speech and transcripts, None for no cache.
     """

@@ -45,7 +45,7 @@ class PageSetting(Parameters):
     """The page in headless Chromium: key to first audible sample, stalls, first sound after one click.
 
     Attributes:
-        texts: one text a line; the first ``warm`` are typed and not counted. ``long_text`` is typed whole, for stalls.
+        texts: one text a line; the first ``warm`` are not counted. ``long_text`` is typed completely, for stalls.
     """
 
     n: Annotated[int, typer.Option("--count", min=1, help="Texts typed for first audio.")] = 20
@@ -70,7 +70,7 @@ class TypeSetting(Parameters):
 
     Attributes:
         texts: one a line, of which the first words are typed; the first ``warm`` are not counted.
-        long_texts: typed whole, for underruns.
+        long_texts: typed completely, for underruns.
     """
 
     n: Annotated[int, typer.Option("--count", min=1, help="Texts typed for first sound.")] = 20
@@ -279,7 +279,7 @@ class KyutaiSetting(Parameters):
     rows: Annotated[tuple[int, ...], typer.Option(min=1, max=64, help="Streams at once; 1, 32 by default.")] = (1, 32)
     steps: Annotated[int, typer.Option(min=2, max=10_000, help="Timed steps for each number of streams.")] = 10
     layers: Annotated[int, typer.Option(min=1, max=16, help="Layers of the backbone; the published model has 16.")] = 16
-    threads: Threads = 2  # of Kyutai's code: ours takes the second core for large products anyway
+    threads: Threads = 2  # of Kyutai's code; ours uses the second core for large products anyway
 
 
 class HostSetting(Parameters):
@@ -297,7 +297,7 @@ class LoadSetting(SubjectSetting):
     Attributes:
         wpm: words of six characters.
         query_seconds: duration of a run's arrivals (200 in paper 004).
-        places: concurrent utterances; further queries are refused.
+        places: concurrency slots; further queries are refused.
         lines: texts to type and to query; those of ``texts`` by default.
         options: of every query; empty for the card's.
 
@@ -321,7 +321,7 @@ class LoadSetting(SubjectSetting):
     kinds: Annotated[tuple[str, ...], typer.Option("--kind", help="short, medium, long or mixed texts; mixed.")] = ()
     arrivals: Annotated[tuple[str, ...], typer.Option(help="fixed or poisson; both.")] = ()
     query_seconds: Annotated[float, typer.Option(min=1.0, help="Duration of each rate.")] = 200.0
-    places: Annotated[int, typer.Option(min=1, max=4096, help="Concurrent queries.")] = 64
+    places: Annotated[int, typer.Option(min=1, max=4096, help="Concurrency slots: queries at once.")] = 64
     texts: Texts = TEXTS / "latency.txt"
     seed: Seed = 0
     lines: Sequence[str] = ()

@@ -1,4 +1,4 @@
-"""docs/results: the newest figures of bench/results, with the command and the machine behind each."""
+"""docs/results: the newest figures of bench/results, each with its command and machine."""
 
 import functools
 import json
@@ -119,7 +119,7 @@ small and the corpus is the studio's own: compare which of two rows is better, n
 
 
 def summarise(results: Path = RESULTS, page_path: Path = PAGE) -> Path:
-    """Write the overview, a page for each topic and a page for each paper beside it. Raises BadFile without results."""
+    """Write the overview, and a page for each topic and each paper. Raises BadFile without results."""
     overview, folder = [_HEAD], page_path.parent
     folder.mkdir(parents=True, exist_ok=True)
     for topic, (heading, measurements) in TOPICS.items():
@@ -176,7 +176,7 @@ def _section(title: str, figures: dict[str, Any], show: Callable[[Mapping[str, A
 
 
 def _of_earlier_weights(figures: Mapping[str, Any]) -> list[str]:
-    """The shipped voices whose weights are no longer those that were measured."""
+    """The shipped voices whose weights have changed since the measurement."""
     measured: dict[str, Any] = {figures.get("voice", ""): figures}
     if isinstance(figures.get("voices"), Mapping):
         measured |= figures["voices"]
@@ -185,5 +185,5 @@ def _of_earlier_weights(figures: Mapping[str, Any]) -> list[str]:
 
 @functools.cache
 def _shipped() -> dict[str, Mapping[str, str]]:
-    """What the weights' files of each shipped voice are, by its card."""
+    """SHA-256 of each weights file of each shipped voice, by its card."""
     return {name: card.sha256 for name, (card, _) in read_cards(VOICES).items()}

@@ -1,4 +1,4 @@
-"""What chat servers send: chunks, whole completions and errors, as the real ones differ."""
+"""Parsing of the chunks, whole completions and errors of chat servers, which deviate from the protocol."""
 
 import json
 import math
@@ -9,7 +9,7 @@ from typing import Any
 
 from studio.core.errors import StudioError
 
-MAX_EVENT_BYTES = 1_000_000  # of one chunk with its fields, and of a message that refuses
+MAX_EVENT_BYTES = 1_000_000  # of one chunk with its fields, and of an error response
 _EVENT_END = re.compile(rb"\n\r?\n|\r\r")
 _DONE = re.compile(rb"[\r\n]data: ?\[DONE\]")
 _DONE_BYTES = 16  # longer than what either pattern matches
@@ -21,20 +21,20 @@ class ChatFailed(StudioError, code="chat_failed"):
 
 
 def bounded(stream: Any, url: str, *, has_events: bool) -> Any:
-    """A stream of bytes that fails where an event, or a body without events, grows too long.
+    """A stream of bytes that fails if an event, or a body without events, is too long.
 
-    Its ``is_done`` is whether ``[DONE]`` was received, which the client does not say.
+    Its ``is_done`` is whether ``[DONE]`` was received, which the client does not report.
     """
 
-    class Bounded(type(stream)):  # of httpx or its successor, which the client takes
+    class Bounded(type(stream)):  # httpx's or its successor's class, as the client requires
         def __init__(self) -> None:
-            """Nothing but what is below is called."""
-            self.is_done = False  # the end that the protocol has was received
+            """Not the base class's: its other methods are not called."""
+            self.is_done = False  # whether the protocol's end mark was received
 
         async def __aiter__(self) -> AsyncGenerator[bytes]:
             event_bytes, before = 0, b"\n"
             async for block in stream:
-                window = before + block  # the ends of events and lines may be cut
+                window = before + block  # a block may end within the end of an event or a line
                 before = window[-_DONE_BYTES:]
                 self.is_done = self.is_done or _DONE.search(window) is not None
                 ends = [found.end() for found in _EVENT_END.finditer(window)] if has_events else []
@@ -50,7 +50,7 @@ def bounded(stream: Any, url: str, *, has_events: bool) -> Any:
 
 
 def whole_completion(body: bytes) -> Any:
-    """A completion that is not streamed, as one chunk. Raises ValueError, RecursionError: it is no JSON."""
+    """An unstreamed completion, as one chunk. Raises ValueError, RecursionError: it is no JSON."""
     completion = json.loads(body, object_hook=lambda fields: SimpleNamespace(**fields))
     choice = choice_of(completion)
     if isinstance(choice, SimpleNamespace):
@@ -59,7 +59,7 @@ def whole_completion(body: bytes) -> Any:
 
 
 def reported_error(chunk: Any) -> str | None:
-    """What a server says where it reports an error in the place of a chunk; None for a chunk."""
+    """The message of an error that a server sent instead of a chunk; None for a chunk."""
     error = getattr(chunk, "error", None)
     if not error and (getattr(chunk, "choices", None) is not None or not hasattr(chunk, "message")):
         return None
@@ -67,13 +67,13 @@ def reported_error(chunk: Any) -> str | None:
 
 
 def choice_of(chunk: Any) -> Any:
-    """The first choice; None in a chunk that has the usage alone."""
+    """The first choice; None in a chunk with only the usage."""
     choices = getattr(chunk, "choices", None)
     return choices[0] if isinstance(choices, list) and choices else None
 
 
 def text_of(value: object) -> str:
-    """A text, or the texts of a content in parts; reasoning is another type of part."""
+    """A text, or the joined text parts of a content; reasoning is another type of part."""
     if isinstance(value, list):
         return "".join(text_of(_field(part, "text")) for part in value if _field(part, "type") == "text")
     return value if isinstance(value, str) else ""
@@ -84,14 +84,14 @@ def _field(part: object, name: str) -> object:
 
 
 def tool_of(delta: Any) -> str:
-    """The name of the first tool that a delta calls."""
+    """The name of the first tool called by a delta."""
     calls = getattr(delta, "tool_calls", None)
     call = calls[0] if isinstance(calls, list) and calls else None
     return text_of(getattr(getattr(call, "function", None), "name", None))
 
 
 def retry_after(header: str) -> str:
-    """When to ask again, by a response's ``Retry-After``."""
+    """When to ask again, from a response's ``Retry-After``."""
     try:
         wait_s = float(header)
     except ValueError:  # none, or a date

@@ -1,12 +1,12 @@
-"""What was said, as a chat endpoint receives it: bounded, and cut to what the listener heard."""
+"""The messages of a conversation for a chat endpoint: limited in size, replies cut to the words that were heard."""
 
 from collections.abc import Sequence
 from typing import Literal, TypedDict
 
 MAX_REPLY_CHARS = 20_000  # about twenty minutes of speech
-MAX_MESSAGES = 40  # the oldest are left out
+MAX_MESSAGES = 40  # older ones are omitted
 MAX_HISTORY_CHARS = 40_000  # of all messages
-CUT = "…"  # ends a reply that was interrupted
+CUT = "…"  # end of an interrupted reply
 
 
 class ChatMessage(TypedDict):
@@ -17,13 +17,13 @@ class ChatMessage(TypedDict):
 
 
 def heard_message(text: str, heard_chars: int, *, is_cut: bool) -> ChatMessage:
-    """A spoken reply of which the first characters were heard; one that is cut ends with an ellipsis."""
+    """A spoken reply up to the last character heard; a cut one ends with an ellipsis."""
     spoken_text = text[:heard_chars].strip()
     return ChatMessage(role="assistant", content=f"{spoken_text} {CUT}".strip() if is_cut else spoken_text)
 
 
 def recent(messages: Sequence[ChatMessage]) -> list[ChatMessage]:
-    """The newest messages within the limits, from a question on; the last message is always one of them."""
+    """The newest messages within the limits, beginning with a question; always includes the last one."""
     newest: list[ChatMessage] = []
     chars = 0
     for message in reversed(messages):

@@ -1,4 +1,4 @@
-"""A chat endpoint that speaks OpenAI's protocol: where it is, and the pieces of its replies as they come."""
+"""A chat endpoint with OpenAI's protocol: its address, and its replies piece by piece as they arrive."""
 
 import asyncio
 import os
@@ -23,9 +23,9 @@ from studio.core.addresses import is_loopback
 from studio.core.errors import BadOption, needs
 
 MAX_REPLY_S = 600.0
-SILENCE_S = 60.0  # an endpoint that sends nothing for so long has failed
+SILENCE_S = 60.0  # without data, until an endpoint counts as failed
 _CONNECT_S = 10.0
-_REST_S = 0.5  # after the reason of the end: what follows, such as the usage, is not needed
+_REST_S = 0.5  # for the data after the finish reason, such as the usage, which is not needed
 _QUOTED_CHARS = 200  # of an endpoint's own error message
 _FILTERED = ("content_filter", "sensitive")  # finish reasons
 _BROKEN = ("error", "abort", "network_error", "insufficient_system_resource")
@@ -37,14 +37,14 @@ SYSTEM_PROMPT = (
 
 @dataclass(frozen=True)
 class ChatEndpoint:
-    """Where a language model is.
+    """Address and settings of a language model.
 
     Attributes:
-        url: the address before ``/chat/completions``, ``http://127.0.0.1:11434/v1`` for instance.
+        url: the address before ``/chat/completions``, such as ``http://127.0.0.1:11434/v1``.
         model: the model's name there.
-        key_env: the environment variable that holds the key; empty for none.
+        key_env: the environment variable with the key; empty for none.
         system_prompt: the first message of every conversation; empty for none.
-        silence_s: an endpoint that sends nothing for so long has failed.
+        silence_s: time without data until the endpoint counts as failed.
 
     Raises BadOption: the address or the name is not allowed.
     """
@@ -67,7 +67,7 @@ class ChatEndpoint:
             raise BadOption(f"the language model at {self.url} has no name", "give its name with --model")
 
     def key(self) -> str:
-        """The key; empty where none is named. Raises BadOption where its variable is not set."""
+        """The key; empty without ``key_env``. Raises BadOption if that variable is not set."""
         key = os.environ.get(self.key_env, "").strip() if self.key_env else ""
         if self.key_env and not key:
             raise BadOption(f"the environment variable {self.key_env} is not set", "set it to the model's key")
@@ -75,9 +75,9 @@ class ChatEndpoint:
 
 
 class ChatClient:
-    """Streams replies of one endpoint; used on one event loop.
+    """Streams replies of one endpoint; to be used on one event loop.
 
-    Raises NeedsPackage; BadOption where the key's variable is not set.
+    Raises NeedsPackage; BadOption if the key's variable is not set.
     """
 
     def __init__(self, endpoint: ChatEndpoint) -> None:
@@ -87,21 +87,21 @@ class ChatClient:
         url = endpoint.url.rstrip("/").removesuffix("/chat/completions")
         self._client = openai.AsyncOpenAI(
             base_url=url,
-            api_key=self._key or "none",  # None would be that of the environment
-            admin_api_key="",  # as well
+            api_key=self._key or "none",  # None would mean that of the environment
+            admin_api_key="",  # likewise
             max_retries=0,
             timeout=openai.Timeout(endpoint.silence_s, connect=min(_CONNECT_S, endpoint.silence_s)),
             http_client=openai.DefaultAsyncHttpxClient(
-                follow_redirects=False,  # the key goes to the named address only
-                trust_env=not is_loopback(urlsplit(url).hostname or ""),  # no proxy of the environment
+                follow_redirects=False,  # the key is only for the configured address
+                trust_env=not is_loopback(urlsplit(url).hostname or ""),  # without the environment's proxy
                 event_hooks={"response": [self._bound]},
             ),
         )
-        self._client.organization = self._client.project = None  # as well
+        self._client.organization = self._client.project = None  # likewise
         self._headers = {"Accept-Encoding": "identity"} | ({} if self._key else {"Authorization": openai.Omit()})
 
     async def reply(self, messages: Sequence[ChatMessage]) -> AsyncGenerator[str]:
-        """Pieces of the model's reply as they come. Raises ChatFailed; ``aclose`` ends the request at once."""
+        """Pieces of the model's reply as they arrive. Raises ChatFailed; ``aclose`` ends the request at once."""
         prompt = self._endpoint.system_prompt
         sent: list[Any] = [*([{"role": "system", "content": prompt}] if prompt else []), *messages]
         refusal, chars, finish, tool = "", 0, "", ""
@@ -145,8 +145,8 @@ class ChatClient:
     async def _chunks(self, messages: list[Any]) -> AsyncGenerator[Any]:
         """The chunks of a completion, to its end.
 
-        ``[DONE]`` and a finish reason are an end each: some servers send one of them. Comments of a server that
-        keeps the connection alive are no silence.
+        Either ``[DONE]`` or a finish reason ends it, since some servers send only one of them. A server's keep-alive
+        comments do not count as silence.
 
         Raises ChatFailed.
         """
@@ -159,7 +159,7 @@ class ChatClient:
                     model=self._endpoint.model, messages=messages, stream=True, extra_headers=self._headers
                 )
             kind = stream.response.headers.get("content-type", "").partition(";")[0].lower()
-            if kind == "application/json":  # a server that does not stream
+            if kind == "application/json":  # the server does not stream
                 async with asyncio.timeout_at(until_s):
                     completion = whole_completion(await stream.response.aread())
                 self._check_error(completion, stream)
@@ -183,7 +183,7 @@ class ChatClient:
             if not is_finished and not body.is_done:
                 raise ChatFailed("the reply broke off: the endpoint closed the connection", "ask again")
         except (TimeoutError, openai.APIError) as error:
-            if is_finished and not isinstance(error, openai.APIStatusError):  # what is lost is not needed
+            if is_finished and not isinstance(error, openai.APIStatusError):  # the lost data is not needed
                 return
             if isinstance(error, openai.APITimeoutError) or (isinstance(error, TimeoutError) and stream is None):
                 raise ChatFailed(
@@ -200,25 +200,25 @@ class ChatClient:
                 await stream.close()
 
     async def _bound(self, response: Any) -> None:
-        """Bound the events of a response, which the client collects in memory. Raises ChatFailed."""
+        """Limit the size of a response's events, which the client buffers. Raises ChatFailed."""
         url, encoding = self._endpoint.url, response.headers.get("content-encoding", "identity")
-        if encoding != "identity":  # a few bytes may be any number when they are unpacked
+        if encoding != "identity":  # a few bytes could expand to any number
             raise ChatFailed(f"{url} sends its replies as {encoding:.40}", "switch its compression off")
         is_stream = response.headers.get("content-type", "").lower().startswith("text/event-stream")
         response.stream = bounded(response.stream, url, has_events=is_stream)
 
     def _check_error(self, chunk: Any, stream: Any) -> None:
-        """Raises APIError where a server reports an error that the client takes for a chunk."""
+        """Raises APIError for a server's error that the client takes for a chunk."""
         if (said := reported_error(chunk)) is not None:
             raise self._openai.APIError(said or "the endpoint reports an error", stream.response.request, body=None)
 
     def _quoted(self, said: str) -> str:
-        """An endpoint's own words; the key is not among them."""
+        """An endpoint's message, without the key."""
         quoted = " ".join(said.split())
         return (quoted.replace(self._key, "***") if self._key else quoted)[:_QUOTED_CHARS]
 
     def _failure(self, error: Any, *, has_begun: bool = False) -> ChatFailed:
-        """An error of the client in a sentence; the key is in none. ``has_begun``: the reply has."""
+        """An error of the client as a message without the key. ``has_begun``: whether the reply has begun."""
         url, model, openai = self._endpoint.url, self._endpoint.model, self._openai
         body = getattr(error, "body", None)
         said = body.get("message") if isinstance(body, dict) else body

@@ -1,4 +1,4 @@
-"""Speaks a reply while its pieces come, and reports which of its words were played."""
+"""Speaks a reply while its pieces arrive, and reports which of its words were played."""
 
 import asyncio
 import threading
@@ -18,7 +18,7 @@ from studio.core.errors import Closed, Full, StudioError
 from studio.core.ports import PLAYED_REPORT_MS, Engine, SpeakRequest, Utterance
 from studio.text.markdown import MarkdownStream
 
-CREDIT_S = 2.0  # how far the voice may run ahead of the listener
+CREDIT_S = 2.0  # of sound that the voice may make ahead of playback
 _POLL_S = 0.01
 _FULL_S = 0.25
 
@@ -31,11 +31,11 @@ class Player(Protocol):
         ...
 
     def position(self) -> int:
-        """How many samples have left the loudspeaker."""
+        """Number of samples that have left the loudspeaker."""
         ...
 
     def stop(self) -> int:
-        """Silence the loudspeaker at once; returns the position."""
+        """Stop the sound at once; returns the position."""
         ...
 
 
@@ -44,10 +44,10 @@ class Ladder:
     """Milliseconds from the question to each step of its reply; None for a step that was not reached.
 
     Attributes:
-        token: the first piece of the reply came.
+        token: the first piece of the reply arrived.
         word: the first word was committed.
         sound: the first sample left the loudspeaker.
-        end: the last one did, or the reply was interrupted.
+        end: the last sample did, or the reply was interrupted.
     """
 
     token: float | None = None
@@ -64,15 +64,15 @@ class Ladder:
 
 @dataclass(frozen=True)
 class Spoken:
-    """A reply that was spoken.
+    """A spoken reply.
 
     Attributes:
-        text: the text as sent to the voice.
-        heard_chars: of it, up to the last word whose sound was played.
-        was_interrupted: the listener interrupted it.
+        text: as sent to the voice.
+        heard_chars: its characters up to the last word whose sound has begun to play.
+        was_interrupted: whether the listener interrupted it.
         pcm: its sound, int16 [T].
         provenance: of its utterance.
-        error: what ended it early.
+        error: the reason why it ended early, if any.
     """
 
     text: str
@@ -85,12 +85,12 @@ class Spoken:
     error: StudioError | None = None
 
     def message(self) -> ChatMessage:
-        """The reply as the model receives it."""
+        """The reply as a message for the model."""
         return heard_message(self.text, self.heard_chars, is_cut=self.was_interrupted or self.error is not None)
 
 
 class Background:
-    """An event loop on a thread of its own, for requests."""
+    """An event loop on a separate thread, for requests."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
@@ -102,7 +102,7 @@ class Background:
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     def close(self) -> None:
-        """End the loop."""
+        """Stop the loop."""
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
@@ -124,11 +124,11 @@ def speak_reply(
     on_heard: Callable[[str], None] = lambda text: None,
     plays: bool = True,
 ) -> Spoken:
-    """Speak a reply as one utterance until it is played or interrupted; an error in it ends it early.
+    """Speak a reply as one utterance until it is played or interrupted; an error ends it early.
 
     Args:
-        on_heard: called with the parts of the text, each when its last word begins to sound.
-        plays: the player is as slow as a listener; otherwise it takes all sound at once.
+        on_heard: called with each part of the text when its last word begins to play.
+        plays: whether the player plays in real time; otherwise it takes all sound at once.
 
     Raises BadVoice, BadOption, Busy: as ``Engine.open``.
     """
@@ -152,7 +152,7 @@ class _Reply:
         self._player, self._on_heard = player, on_heard
         self._rate_hz = utterance.card.sample_rate_hz
         self._credit_samples = credit_samples
-        self._reported = 0  # the position that the engine received last
+        self._reported = 0  # last position sent to the engine
         self._began_s = time.monotonic()
         self._ladder = Ladder()
         self._news = threading.Event()
@@ -161,7 +161,7 @@ class _Reply:
         self._starts: dict[int, int] = {}
         self._pcm: list[np.ndarray] = []
         self._samples = self._shown_chars = 0
-        self._stopped: int | None = None  # the position at which the listener interrupted
+        self._stopped: int | None = None  # the position of the interruption
         self._last: ev.Event | None = None
         self._error: StudioError | None = None
 
@@ -171,7 +171,7 @@ class _Reply:
     # --- on the background's loop --------------------------------------------------------------------
 
     async def feed(self, pieces: AsyncGenerator[str]) -> None:
-        """Pass the speakable text of the pieces on, then end the text; also where the reply breaks off."""
+        """Send the speakable text of the pieces, then end the text, even if the reply breaks off."""
         spoken = MarkdownStream()
         try:
             async with aclosing(pieces):
@@ -197,7 +197,7 @@ class _Reply:
     # --- on the caller's thread ----------------------------------------------------------------------
 
     def run(self, source: Future[None], is_interrupted: Callable[[], bool]) -> None:
-        """Pass events and sound on until everything was played."""
+        """Process events and play the sound until all of it has been played."""
         self.utterance.set_listener(self._news.set)
         while self._last is None or (self._stopped is None and self._player.position() < self._samples):
             self._news.wait(_POLL_S)
@@ -209,7 +209,7 @@ class _Reply:
                 if is_interrupted():
                     self._interrupt(source)
         self._ladder.end = self._ms()
-        source.cancel()  # of a voice that failed
+        source.cancel()  # still running if the voice failed
         with suppress(CancelledError):
             source.result()
 
@@ -256,7 +256,7 @@ class _Reply:
             self._last = event
 
     def result(self) -> Spoken:
-        """After ``run``."""
+        """The result, after ``run``."""
         was_interrupted = self._stopped is not None
         if was_interrupted:
             chars = heard_chars(self._words, self._starts, self._stopped or 0)

@@ -43,7 +43,7 @@ class AsyncUtterance(Messages[Awaitable[None]]):
 
 
 class _Begun:
-    """An utterance to be begun, by ``await`` or ``async with``."""
+    """An utterance that ``await`` or ``async with`` begins."""
 
     def __init__(self, begin: Callable[[], Coroutine[Any, Any, AsyncUtterance]]) -> None:
         self._begin = begin
@@ -63,7 +63,7 @@ class AsyncClient(Server):
     """``Client`` for asyncio."""
 
     def utterance(self, voice: str = "", **how: Unpack[How]) -> _Begun:
-        """Begin an utterance, as ``Client.utterance``; use it in an ``async with`` statement. Raises ServerGone."""
+        """Begin an utterance, like ``Client.utterance``; use it in an ``async with`` statement. Raises ServerGone."""
         return _Begun(lambda: self._utterance(voice, how))
 
     async def _utterance(self, voice: str, how: How) -> AsyncUtterance:
@@ -76,7 +76,7 @@ class AsyncClient(Server):
         return utterance
 
     async def speak(self, text: str | AsyncIterable[str], voice: str = "", **how: Unpack[How]) -> AsyncIterator[Event]:
-        """Speak a text, or pieces of one as they come, and yield the events, as ``Client.speak``."""
+        """Speak a text, or its pieces as they arrive, and yield the events, like ``Client.speak``."""
         async with self.utterance(voice, **how) as utterance:
             feeding = asyncio.ensure_future(_feed(utterance, text))
             try:
@@ -96,7 +96,7 @@ async def _feed(utterance: AsyncUtterance, text: str | AsyncIterable[str]) -> No
                 await utterance.send(piece)
         await utterance.end()
     except ServerGone:
-        pass  # the iteration says so
+        pass  # the iteration raises it
     except Exception:
         await utterance.cancel()
         raise

@@ -1,4 +1,4 @@
-"""What both clients share: the messages of one utterance, and a connection's settings and errors."""
+"""Shared parts of both clients: the messages of one utterance, and a connection's settings and errors."""
 
 import json
 from abc import ABC, abstractmethod
@@ -14,7 +14,7 @@ from studio.core.events import Audio, Event, Revised, from_dict, is_last
 from studio.core.packets import unpack_packet
 from studio.markup import Markup
 
-_NUMBER = 1  # of the utterance: each has a socket of its own
+_NUMBER = 1  # of the utterance: each has its own socket
 _REPORT_SAMPLES = 1200  # 50 ms at 24 kHz
 _MAX_BYTES = 4_000_000  # of one message
 _HEADER_OF_KEY = "X-Studio-Key"
@@ -41,10 +41,10 @@ class How(TypedDict, total=False):
         temperature: None for the voice's own; 0 is greedy.
         options: of the voice's family, such as ``{"m": 3, "n": 1}``.
         source: ``keyboard`` for edits of a text field.
-        markup: ``markdown`` leaves the marks of Markdown out of what is spoken; a text of a language model has them.
-            ``ssml`` and ``breaks`` read pauses.
-        speed: 2 is twice as fast, its pitch kept; 0.5 to 2.
-        plays: the caller reports what was played, and gets sound 2 s ahead of it.
+        markup: with ``markdown``, the marks of Markdown, common in texts of language models, are not spoken. ``ssml``
+            and ``breaks`` read pauses.
+        speed: 0.5 to 2; 2 is twice as fast. The pitch stays.
+        plays: whether the caller reports what was played; sound is then sent at most 2 s ahead of it.
     """
 
     seed: int
@@ -63,7 +63,7 @@ class Server:
         parts = urlsplit(url if "//" in url else f"http://{url}")
         scheme = {"http": "ws", "https": "wss"}.get(parts.scheme, parts.scheme)
         self._timeout_s = timeout_s
-        self._connection: dict[str, Any] = {  # arguments of ``connect`` of both kinds
+        self._connection: dict[str, Any] = {  # arguments of both kinds of ``connect``
             "uri": urlunsplit((scheme, parts.netloc, f"{parts.path.rstrip('/')}/ws/speak", "", "")),
             "additional_headers": {_HEADER_OF_KEY: key} if key else {},
             "open_timeout": timeout_s,
@@ -73,12 +73,12 @@ class Server:
 
 
 class Messages(ABC, Generic[_Sent]):
-    """The messages of one utterance; ``_Sent`` is what sending answers."""
+    """The messages of one utterance; ``_Sent`` is the return type of sending."""
 
     def __init__(self, socket: Any, *, plays: bool = False) -> None:
         self._socket = socket
         self.voices: list[dict[str, Any]] = []
-        self.trace_url = self.wav_url = ""  # relative to the server's root, once the last event has come
+        self.trace_url = self.wav_url = ""  # relative to the server's root; set after the last event
         self._plays = plays
         self._events: deque[Event] = deque()
         self._reported = self._take = 0
@@ -90,7 +90,7 @@ class Messages(ABC, Generic[_Sent]):
         """Send a message."""
 
     def open(self, voice: str, how: How) -> _Sent:
-        """Begin the utterance: the first message."""
+        """Begin the utterance; must be the first message."""
         return self.put("open", voice=voice, **{name: value for name, value in how.items() if name != "plays"})
 
     def encode(self, kind: str, fields: Mapping[str, Any]) -> str:
@@ -105,7 +105,7 @@ class Messages(ABC, Generic[_Sent]):
         return self.put("revise", at=at, text=text)
 
     def edit(self, at: int, remove: int = 0, insert: str = "") -> _Sent:
-        """Change a text field, where the utterance's source is ``keyboard``; positions in code points."""
+        """Change a text field, if the utterance's source is ``keyboard``; positions in code points."""
         return self.put("edit", at=at, remove=remove, insert=insert)
 
     def flush(self) -> _Sent:
@@ -113,24 +113,24 @@ class Messages(ABC, Generic[_Sent]):
         return self.put("flush")
 
     def end(self) -> _Sent:
-        """No more text will come."""
+        """End the text: no more follows."""
         return self.put("end")
 
     def set_options(self, options: Mapping[str, Any], temperature: float | None = None) -> _Sent:
-        """Options from the next segment on."""
+        """Change options from the next segment on."""
         return self.put("options", options=dict(options), temperature=temperature)
 
     def played(self, sample: int, *, buffered_ms: float = 0.0, output_latency_ms: float = 0.0) -> _Sent:
-        """``sample`` is the first one not yet played; about every 50 ms, if the utterance was opened with ``plays``."""
+        """Report the first sample not yet played; call it about every 50 ms if the utterance has ``plays``."""
         more = {"buffered_ms": buffered_ms, "output_latency_ms": output_latency_ms}
         return self.put("played", sample=sample, **more)
 
     def cancel(self, played_sample: int = 0) -> _Sent:
-        """Stop; ``Cancelled`` says which words were heard."""
+        """Stop; ``Cancelled`` reports which words were heard."""
         return self.put("cancel", played_sample=played_sample)
 
     def receive(self, message: str | bytes) -> str | None:
-        """Keep what a message brings; returns a report of playback that is due. Raises Refused."""
+        """Process a message; returns a playback report if one is due. Raises Refused."""
         if isinstance(message, bytes):
             return self._on_packet(message)
         data = json.loads(message)
@@ -143,7 +143,7 @@ class Messages(ABC, Generic[_Sent]):
                 self.trace_url, self.wav_url = data.get("trace_url", ""), data.get("wav_url", "")
                 self.is_over = True
             case "audio":
-                pass  # comes as a packet
+                pass  # sent as a packet
             case _:
                 event = from_dict(data)
                 if isinstance(event, Revised):
@@ -154,11 +154,11 @@ class Messages(ABC, Generic[_Sent]):
         return None
 
     def needs_more(self) -> bool:
-        """Whether a message must come before the next event, or after the last one: the address of the trace."""
+        """Whether another message is needed: for the next event, or after the last one for the trace's address."""
         return not self.is_over and not self._events
 
     def on_gone(self) -> None:
-        """In an ``except``: the connection is closed, which is an error before the last event."""
+        """Handle a closed connection, in an ``except`` block: before the last event, it is an error."""
         self.is_over = True
         if self._last is None:
             raise  # noqa: PLE0704 - the caller's
@@ -166,7 +166,7 @@ class Messages(ABC, Generic[_Sent]):
     def _on_packet(self, data: bytes) -> str | None:
         packet = unpack_packet(data)
         if packet.take < self._take:
-            return None  # it was taken back
+            return None  # the sound was revised
         self._events.append(Audio(sample=packet.first_sample, pcm=packet.pcm))
         received = packet.first_sample + len(packet.pcm)
         if self._plays or received - self._reported < _REPORT_SAMPLES:
@@ -177,7 +177,7 @@ class Messages(ABC, Generic[_Sent]):
 
 @contextmanager
 def connection_errors() -> Generator[None]:
-    """Errors of the connection as ours."""
+    """Convert the connection's errors to Refused and ServerGone."""
     from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
 
     try:

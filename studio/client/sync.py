@@ -12,10 +12,10 @@ from studio.core.events import Event
 
 
 class Utterance(Messages[None]):
-    """One utterance on a socket of its own: text may be sent from one thread while another iterates over the events.
+    """One utterance on its own socket: one thread may send text while another one iterates over the events.
 
-    Iterating yields events to the last one (``Ended`` or ``Failed``). Raises Refused, after which it may go on, and
-    ServerGone. Sound that is not played counts as played when it has been received; with ``plays`` call ``played``.
+    Iteration ends after the last event (``Ended`` or ``Failed``). It raises ServerGone, and Refused, after which it may
+    continue. With ``plays``, call ``played``; without, sound counts as played when received.
     """
 
     def put(self, kind: str, **fields: Any) -> None:
@@ -54,7 +54,7 @@ class Client(Server):
         return self
 
     def __exit__(self, *_: object) -> None:
-        """There is nothing to free: each utterance closes its socket."""
+        """Does nothing, since each utterance closes its own socket."""
 
     def _connected(self) -> Any:
         with needs("the client needs the package websockets", "app"):
@@ -79,9 +79,9 @@ class Client(Server):
         return utterance
 
     def speak(self, text: str | Iterable[str], voice: str = "", **how: Unpack[How]) -> Iterator[Event]:
-        """Speak a text, or pieces of one as they come, and yield the events.
+        """Speak a text, or its pieces as they arrive, and yield the events.
 
-        Raises Refused, ServerGone, and what ``text`` raises.
+        Raises Refused, ServerGone, and the errors of the iterable ``text``.
         """
         wrong: list[BaseException] = []
         with self.utterance(voice, **how) as utterance:
@@ -92,7 +92,7 @@ class Client(Server):
                         utterance.send(piece)
                     utterance.end()
                 except ServerGone:
-                    pass  # the iteration says so
+                    pass  # the iteration raises it
                 except BaseException as error:  # noqa: BLE001 - raised where the events are read
                     wrong.append(error)
                     with suppress(ServerGone):

@@ -12,6 +12,7 @@ from studio.commands.lexicon import LexiconFile, normaliser
 from studio.core.folders import DEFAULT_DATA, DEMO, VOICES, real_path
 from studio.core.garbage import paused_collections
 from studio.core.plurals import counted
+from studio.core.ports import MAX_QUEUE
 from studio.core.terminal import print_line
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def app(
     places: Annotated[int, typer.Option(min=1, max=64, help="Concurrency slots: utterances that speak at once.")] = 4,
     queue: Annotated[
         int | None,
-        typer.Option(min=0, max=1000, help="Utterances that may wait for a slot; 16 by default, or the setting."),
+        typer.Option(min=0, max=MAX_QUEUE, help="Utterances that may wait for a slot; 16 by default, or the setting."),
     ] = None,
     threads: Threads = 1,
     demo: Annotated[
@@ -126,7 +127,7 @@ def app(
 def _add_demo(listening: "ListeningTests", is_wanted: bool, settings: "ServeSettings", *, wait: bool = False) -> None:
     """Add the demo listening test in the background, without delaying the page.
 
-    An arena stores what visitors type, so one is opened only where they are this machine's users.
+    An arena stores what visitors type, so one is opened only if they are users of this machine.
     """
     import threading
 

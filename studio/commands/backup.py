@@ -1,4 +1,4 @@
-"""``studio backup`` and ``studio restore``: the data folder with its database, into a folder or a file and back."""
+"""``studio backup`` and ``studio restore``: copy the data folder with its database to a folder or file, and back."""
 
 import os
 import shlex
@@ -42,14 +42,14 @@ def backup(
         manifest = create_backup(
             data, database, target, outside, lambda done, of: bar.update(task, completed=done, total=max(done, of))
         )
-    _note(f"{name} is named by the database and is not there" for name in manifest.missing)
+    _note(f"{name} is missing, although the database refers to it" for name in manifest.missing)
     if not manifest.database:
         _note([f"no listening tests: there is no studio.sqlite in {data}; if they are elsewhere, give --database"])
     absent = [option for option, given in (("--settings", settings), ("--lexicon", lexicon)) if given is None]
     if absent and LEXICON not in outside:
-        _note([f"a file that the server was given with {' or '.join(absent)} is not in it; give it here, too"])
+        _note([f"a file that the server was given with {' or '.join(absent)} is not in the backup; give it here, too"])
     for name, path in outside.items():
-        print_line(f"{path} is in it as {name}")
+        print_line(f"{path} is in the backup as {name}")
     print_line(f"{target}: {_counts_text(manifest.counts)}, {manifest.size:,} bytes")
     print_line(f"studio restore {shlex.quote(str(target))} --data FOLDER")
 
@@ -91,7 +91,7 @@ def restore(
 
 
 def _outside(data: Path, settings: Path | None, lexicon: Path | None) -> "dict[str, Path]":
-    """Files of the server that lie outside its data folder, by their name in a backup."""
+    """The server's files outside its data folder, by their name in a backup."""
     from studio.backup.containers import LEXICON, SETTINGS, SYSTEMS
     from studio.serve.settings import load_settings
     from studio.systems.combined import systems_file
@@ -101,7 +101,7 @@ def _outside(data: Path, settings: Path | None, lexicon: Path | None) -> "dict[s
         systems = systems_file()
         if systems.is_file() and not real_path(systems).is_relative_to(real_path(data)):
             files[SYSTEMS] = systems
-    with suppress(BadOption, BadFile):  # settings that no server can read are saved as well
+    with suppress(BadOption, BadFile):  # settings that the server cannot read are backed up as well
         named = load_settings(settings, os.environ).lexicon
         lexicon = lexicon or (Path(named) if named else None)
     if lexicon is not None and not real_path(lexicon).is_relative_to(real_path(data)):

@@ -25,9 +25,9 @@ def add_measurement(app: typer.Typer, name: str, setting: type[Any], target: str
 
     Args:
         setting: its docstring is the command's help. Where present, ``result_name`` is the name in bench/results,
-            ``is_partial`` refuses --save, and ``plots`` writes pictures of what was saved.
-        target: ``module:function`` under studio.bench, called with the parameters; its figures are shown. A list of
-            ``failures`` in them that is not empty makes the exit status 1.
+            ``is_partial`` forbids --save, and ``plots`` writes pictures of the saved figures.
+        target: ``module:function`` under studio.bench, called with the parameters; its figures are shown. If their
+            list ``failures`` is not empty, the exit status is 1.
     """
     hints = get_type_hints(setting, include_extras=True)
     options = [field for field in fields(setting) if get_origin(hints[field.name]) is Annotated]
@@ -71,7 +71,7 @@ def _shown_default(value: Any) -> Any:
 
 
 def _listed(hint: Any) -> Any:
-    """The annotation as typer wants it: a variable-length tuple is an optional list."""
+    """The annotation in typer's form: a variable-length tuple becomes an optional list."""
     kind, *extras = get_args(hint)
     if get_origin(kind) is tuple and get_args(kind)[-1] is Ellipsis:
         item = get_args(kind)[0]

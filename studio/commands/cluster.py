@@ -10,6 +10,7 @@ from studio.commands.lexicon import normaliser
 from studio.core.addresses import is_loopback
 from studio.core.errors import BadOption
 from studio.core.folders import VOICES
+from studio.core.ports import MAX_QUEUE
 from studio.deploy.cluster import FrontServer, replicas_of
 from studio.deploy.hosting import Hosting
 from studio.serve.settings import MIN_KEY_CHARS, load_settings
@@ -22,10 +23,10 @@ class Arguments(BaseModel):
 
     Attributes:
         settings: TOML file with [serve], equal on all nodes; STUDIO_SERVE_* override it.
-        networks: addresses of the nodes, such as ``10.0.0.0/8``: replicas take callers' addresses from fronts there.
+        networks: addresses of the nodes, such as ``10.0.0.0/8``: replicas trust callers' addresses from fronts there.
         is_open: other machines may connect without a key.
         database, data: PostgreSQL by URL, and a folder that all nodes share.
-        replica_options: of Serve, such as ``num_replicas`` or ``ray_actor_options``.
+        replica_options: options of Serve, such as ``num_replicas`` or ``ray_actor_options``.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -39,7 +40,7 @@ class Arguments(BaseModel):
     device: str = "auto"
     vocoder: str = ""
     places: int = Field(4, ge=1, le=64)
-    queue: int | None = Field(None, ge=0, le=1000)
+    queue: int | None = Field(None, ge=0, le=MAX_QUEUE)
     threads: int = Field(1, ge=1, le=256)
     fronts: int = Field(1, ge=1, le=64)
     replica_options: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""``studio desktop``: the pages in a window of their own."""
+"""``studio desktop``: the pages in a separate window."""
 
 import re
 import shutil
@@ -15,12 +15,12 @@ from studio.core.errors import BadOption
 from studio.core.folders import DEFAULT_DATA, expand_folder
 from studio.core.terminal import print_line
 
-# Those with a window for one page, ``--app``.
+# Browsers that can show one page as a window (``--app``).
 BROWSERS = ("google-chrome", "google-chrome-stable", "chromium", "chromium-browser", "microsoft-edge", "brave-browser")
 _MAC = "/Applications/{0}.app/Contents/MacOS/{0}"
 _MAC_BROWSERS = [_MAC.format(name) for name in ("Google Chrome", "Chromium", "Microsoft Edge", "Brave Browser")]
 _LINK = re.compile(r"as the owner: (http\S+)")
-_END_S = 10.0  # more than the server takes to finish what it speaks
+_END_S = 10.0  # longer than the server needs to finish its utterances
 
 
 def desktop(
@@ -32,7 +32,7 @@ def desktop(
     program = shutil.which(browser) if browser else next(known, "")
     if program is None:
         raise BadOption(f"there is no program {browser!r}", f"give the path of one of {', '.join(BROWSERS)}")
-    # A profile of its own: else the window would belong to a browser that runs already, and the command would end.
+    # A separate profile: else a running browser would open the window, and this command would end immediately.
     profile = expand_folder(DEFAULT_DATA / "window", "set HOME or XDG_DATA_HOME")
     command = [sys.executable, "-m", "studio", "app", *context.args]
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # so that the server ends as well
@@ -46,7 +46,7 @@ def desktop(
                 server.wait()
                 return
             window = [program, f"--app={link}", f"--user-data-dir={profile}", "--no-first-run"]
-            if (code := subprocess.run(window, check=False).returncode) > 0:  # as root, without a display
+            if (code := subprocess.run(window, check=False).returncode) > 0:  # for example as root or without a display
                 print_line(f"{program} ended with {code}: open the link in another browser. Ctrl+C ends.", err=True)
                 server.wait()
         finally:
@@ -55,7 +55,7 @@ def desktop(
 
 
 def _read_link(server: "subprocess.Popen[str]") -> str:
-    """The link that the server prints once it answers; "" if it ended. What it prints is passed on, also later."""
+    """The link that the server prints when it is ready; "" if it ended. Its output is copied to stderr, also later."""
     assert server.stderr is not None
     for line in server.stderr:
         print_line(line, err=True, end="")

@@ -68,14 +68,14 @@ def inspect(
     check_output_file(textgrid, "--textgrid", ".textgrid")
     check_output_file(captions, "--captions", *SUFFIXES)
     trace = open_file(file, text)
-    true = read_words(reference) if reference else []
+    reference_words = read_words(reference) if reference else []
     is_recording = trace.meta.get("source") == "recording"
     if reference and is_recording:
-        trace = with_word_times(trace, true)
+        trace = with_word_times(trace, reference_words)
     line = timeline(trace)
     figures = facts(trace, line)
     if reference and not is_recording:
-        figures["reference"] = compare_with_reference(trace, true)
+        figures["reference"] = compare_with_reference(trace, reference_words)
     _print(figures, render_facts(figures), as_json)
     if pictures:
         from studio.inspection.picture import save
@@ -83,7 +83,7 @@ def inspect(
         for path in pictures:
             save(line, path, title=line.text if len(line.text) < 100 else file.name)
             print_line(f"{path}: the timeline", err=True)
-    looked = _attention(trace, attention, voices, device) if attention else None
+    forced = _attention(trace, attention, voices, device) if attention else None
     if textgrid:
         write_textgrid(trace, textgrid)
         print_line(f"{textgrid}: words, segments and seams", err=True)
@@ -93,7 +93,7 @@ def inspect(
     if html:
         from studio.ui.html_file import write_inspection
 
-        write_inspection(trace, html, looked)
+        write_inspection(trace, html, forced)
         print_line(f"{html}: the utterance with its sound", err=True)
 
 
@@ -138,8 +138,8 @@ def _attention(trace: "Trace", path: Path, voices: Path, device: str) -> "Teache
         log_likelihood=forced.log_likelihood,
         what=np.array(forced.what),
     )
-    away = forced.difference(trace.p_eos)
-    print_line(f"{path}: {forced.what}; p_eos computed again differs by at most {away:.2g}", err=True)
+    difference = forced.difference(trace.p_eos)
+    print_line(f"{path}: {forced.what}; p_eos computed again differs by at most {difference:.2g}", err=True)
     return forced
 
 
@@ -201,7 +201,7 @@ def compare(
 
 
 def _with_overlapped(traces: "list[Trace]", voices: Path, device: str) -> "list[Trace]":
-    """Each trace, and after it the same frames vocoded a segment at a time by the voice that spoke it."""
+    """Each trace, followed by the same frames vocoded segment by segment by the voice that spoke it."""
     from studio.engine.engine import open_engine
     from studio.text.normalise import best
 

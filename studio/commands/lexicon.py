@@ -15,7 +15,7 @@ LexiconFile = Annotated[
 
 
 def normaliser(lexicon: Path | None) -> "Normaliser":
-    """The best normaliser that is installed; words of the lexicon are read and pronounced as it says.
+    """The best installed normaliser, with the lexicon's readings and pronunciations.
 
     Raises BadFile: the lexicon cannot be read. NeedsPackage: it has IPA, and there is no G2P.
     """

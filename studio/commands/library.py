@@ -47,13 +47,13 @@ def add(
 
     with _opened(data) as store:
         for file in files:
-            says = text
+            words = text
             with bad_file(f"{file} cannot be read", "give a trace, or a WAV with its text", UnicodeError):
                 sound = read_bounded(file, MAX_FILE_BYTES)
-                beside = file.with_suffix(".txt")
-                if not says and sound.startswith(b"RIFF") and beside.is_file():
-                    says = read_bounded(beside, MAX_TEXTS_BYTES).decode("utf-8").strip()
-            print_line(_line(store.add(sound, says, title, tag or ())))
+                text_file = file.with_suffix(".txt")
+                if not words and sound.startswith(b"RIFF") and text_file.is_file():
+                    words = read_bounded(text_file, MAX_TEXTS_BYTES).decode("utf-8").strip()
+            print_line(_line(store.add(sound, words, title, tag or ())))
 
 
 @library.command()

@@ -1,4 +1,4 @@
-"""``studio synth``: many utterances; ``studio measure``: tables of them; ``studio timing``: their word times."""
+"""``studio synth``: speak many texts; ``studio measure``: tables of utterances; ``studio timing``: their word times."""
 
 import json
 from collections.abc import Mapping
@@ -98,7 +98,7 @@ def synth(
 
 
 def _write_all_captions(manifest: Path, suffix: str) -> None:
-    """Write captions beside each sound of a manifest that has a trace; tells how many have none."""
+    """Write captions next to each sound of a manifest that has a trace; print the sounds without, and the count."""
     from studio.core.traces.captions import write_captions
     from studio.core.traces.trace import open_trace
 
@@ -119,7 +119,7 @@ def _show(tables: "BatchTables") -> None:
 
     from studio.measure.report import print_table
 
-    def middle(rows: list[dict[str, Any]], name: str) -> str:
+    def median(rows: list[dict[str, Any]], name: str) -> str:
         values = [row[name] for row in rows if row[name] is not None]
         return f"{np.median(values):,.1f}" if values else "-"
 
@@ -128,9 +128,9 @@ def _show(tables: "BatchTables") -> None:
     for row in tables.utterances:
         by_system.setdefault(row["system"], []).append(row)
     rows: list[list[object]] = []
-    for name, mine in by_system.items():
-        audio_s = sum(row["audio_s"] for row in mine)
-        rows.append([name, len(mine), f"{audio_s:,.1f}", *(middle(mine, column) for column in columns)])
+    for name, own in by_system.items():
+        audio_s = sum(row["audio_s"] for row in own)
+        rows.append([name, len(own), f"{audio_s:,.1f}", *(median(own, column) for column in columns)])
     headings = ("system", "n", "audio s", "words/min", "pauses s", "pitch Hz", "range st", "seam dB", "level dBFS")
     print_table(f"{len(tables.utterances)} utterances (medians; audio together)", headings, rows)
 

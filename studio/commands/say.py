@@ -95,7 +95,7 @@ def say(
     elif out != STANDARD_OUTPUT:
         check_output_file(out, "-o", ".wav")
     elif sys.stdout.isatty():
-        raise BadFile("a WAV is no text, and standard output is a terminal", 'pipe it: studio say "..." -o - | aplay')
+        raise BadFile("a WAV is binary, and standard output is a terminal", 'pipe it: studio say "..." -o - | aplay')
     check_output_file(trace, "--trace", ".trace")
     check_output_file(captions, "--captions", *SUFFIXES)
     if arrivals:
@@ -108,7 +108,7 @@ def say(
     if markup == "markdown":
         source = _without_markdown(source)
     elif markup == "ssml" and (arrivals or typing_wpm is not None):
-        raise BadOption("SSML is read whole", "leave out --arrivals and --typing-wpm")
+        raise BadOption("SSML needs the complete text at once", "leave out --arrivals and --typing-wpm")
     flags = {"--window": ("m", window), "--hop": ("n", hop), "--scheme": ("scheme", scheme)}
     assignments = options_from_flags(card.options, flags) + (option or [])
     options = merge_options(card.options, parse_options(card.options, assignments), {})
@@ -200,7 +200,7 @@ def _progress() -> Generator[Callable[[float], None]]:
 
 
 def _unspoken(trace: "Trace") -> list[str]:
-    """Tokens that the voice could not speak, with reasons. Raises BadText if nothing else was left."""
+    """Tokens that the voice could not speak, with reasons. Raises BadText if nothing was spoken."""
     from studio.core.events import TextReceived, Unsupported
 
     text = "".join(event.text for event in trace.events if isinstance(event, TextReceived))
@@ -236,7 +236,7 @@ def _play(trace: "Trace", *, as_heard: bool) -> None:
 
 
 def _without_markdown(arrivals: Iterable[Arrival]) -> Iterator[Arrival]:
-    """Arrivals without what is not spoken of Markdown."""
+    """Arrivals without the parts of Markdown that are not spoken."""
     from studio.core.errors import needs
 
     with needs("Markdown needs markdown-it-py, which is not installed", "app"):

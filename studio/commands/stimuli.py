@@ -36,22 +36,22 @@ def speak_all(
     """Speak every text by every system into ``out``, and return its ``manifest.json``.
 
     Args:
-        markup, speed: what the texts are written in and how fast they are spoken, as options of ``studio say``.
+        markup, speed: as the options of ``studio say``.
 
     Raises:
         BadOption, BadVoice: unknown system.
         BadFile: the teacher cannot speak a text.
     """
-    written_in = "" if markup == "plain" else markup
-    sayings = [
-        SpeechTask(s, parse_voice_spec(s), texts, "reference" if s in references else "test", written_in, speed)
+    task_markup = "" if markup == "plain" else markup
+    tasks = [
+        SpeechTask(s, parse_voice_spec(s), texts, "reference" if s in references else "test", task_markup, speed)
         for s in systems
     ]
-    return speak_into(sayings, out, speaker(voices, device, markup, speed), spoken)
+    return speak_into(tasks, out, speaker(voices, device, markup, speed), spoken)
 
 
 def speaker(voices: Path, device: str, markup: str = "plain", speed: float = 1.0) -> Speaker:
-    """A function that speaks by a voice of the folder, or by the teacher, which has neither (BadOption)."""
+    """A function that speaks by a voice of the folder, or by the teacher (BadOption: with markup or a speed)."""
 
     def speak(voice: SystemVoice, texts: Mapping[Path, str], spoken: Callable[[], None]) -> None:
         if not texts:
@@ -97,13 +97,14 @@ def _by_teacher(speaker: str, texts: Mapping[Path, str], voices: Path, spoken: C
     from studio.train.teachers.registry import open_teacher, teacher_of
 
     corpora = (read_recipe(path).corpus for path in sorted(voices.glob("*/recipe.toml")))
-    learned = next((one.teacher_of(speaker) for one in corpora if speaker in one.named()), None)
-    name, known_as, gain_db = learned or ("", speaker, 0.0)
-    teacher = open_teacher(name) if name else teacher_of(known_as)
-    for (stem, text), taught in zip(texts.items(), teacher.speak(known_as, list(texts.values())), strict=True):
-        if taught is None:
+    corpus_teacher = next((one.teacher_of(speaker) for one in corpora if speaker in one.named()), None)
+    name, teacher_speaker, gain_db = corpus_teacher or ("", speaker, 0.0)
+    teacher = open_teacher(name) if name else teacher_of(teacher_speaker)
+    sounds = teacher.speak(teacher_speaker, list(texts.values()))
+    for (stem, text), sound in zip(texts.items(), sounds, strict=True):
+        if sound is None:
             raise BadFile(f"the teacher cannot say {text[:60]!r}", "spell out numbers and abbreviations")
-        write_wav(stem.with_name(f"{stem.name}.wav"), resample_and_scale(taught, gain_db), dmel.TIME_BASE.rate_hz)
+        write_wav(stem.with_name(f"{stem.name}.wav"), resample_and_scale(sound, gain_db), dmel.TIME_BASE.rate_hz)
         spoken()
 
 
@@ -125,7 +126,7 @@ def make_demo(
     """Speak the demo into a folder of FLAC files with a manifest; returns their size in bytes.
 
     Args:
-        systems: as of ``systems_of``.
+        systems: as from ``systems_of``.
         spoken: called after each sound.
 
     Raises:
@@ -156,13 +157,13 @@ def make_demo(
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(packed[file["file"]])
         file["file"] = str(path.relative_to(out))
-        file.pop("trace", None)  # as large as the sounds; the text and seed reproduce them
+        file.pop("trace", None)  # traces are as large as the sounds; the text and seed reproduce them
     (out / "manifest.json").write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
     return size
 
 
 def _flac(wav: Path) -> bytes:
-    """A sound as 16-bit FLAC at the demo's one rate."""
+    """A sound as 16-bit FLAC at the demo's sample rate."""
     import io
 
     import soundfile

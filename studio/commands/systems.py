@@ -1,4 +1,4 @@
-"""``studio systems``: other people's systems as voices of the studio."""
+"""``studio systems``: third-party TTS systems as voices of the studio."""
 
 from typing import Annotated, Any
 
@@ -78,7 +78,7 @@ def add(
     kinds = {"command": command, "lines": lines, "python": python, **addresses, "folder": folder}
     kind = [kind for kind, value in kinds.items() if value]
     if len(kind) != 1:
-        raise BadOption("it is unknown what the system is", f"give one of --{', --'.join(kinds)}")
+        raise BadOption("the kind of the system is not clear", f"give one of --{', --'.join(kinds)}")
     fields: dict[str, Any] = {
         "kind": kind[0],
         "command": command or lines,
@@ -102,10 +102,10 @@ def add(
     system = check_system(name, {key: value for key, value in fields.items() if value not in (None, "", ())})
     file = systems_file()
 
-    def declare(there: dict[str, Any]) -> None:
-        if name in there:
+    def declare(declared: dict[str, Any]) -> None:
+        if name in declared:
             raise BadOption(f"there is a system {name!r} already", f"remove it first: studio systems remove {name}")
-        there[name] = system
+        declared[name] = system
 
     change_systems(file, declare)
     print_line(f"{name} is added to {file}. Hear it: studio systems test {name}")
@@ -158,10 +158,10 @@ def remove(name: SystemName) -> None:
 
     file = systems_file()
 
-    def forget(there: dict[str, Any]) -> None:
-        if name not in there:
-            raise BadOption(f"there is no system {name!r:.80} in {file}", f"there are {', '.join(there) or 'none'}")
-        del there[name]
+    def undeclare(declared: dict[str, Any]) -> None:
+        if name not in declared:
+            raise BadOption(f"there is no system {name!r:.80} in {file}", f"there are {', '.join(declared) or 'none'}")
+        del declared[name]
 
-    change_systems(file, forget)
+    change_systems(file, undeclare)
     print_line(f"{name} is removed")

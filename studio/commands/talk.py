@@ -106,7 +106,7 @@ class Turns:
         self.messages: list[ChatMessage] = []
 
     def take(self, question: str, *, plays: bool, is_dialogue: bool) -> "Spoken":
-        """Ask, speak the reply, and keep of it what was heard. Raises StudioError where it cannot be spoken."""
+        """Ask, speak the reply, and store the part of it that was heard. Raises StudioError if it cannot be spoken."""
         from studio.chat.conversation import recent
         from studio.chat.speaking import speak_reply
 
@@ -136,7 +136,7 @@ class Turns:
 
 
 class Memory:
-    """A player in the place of a loudspeaker, for a file: everything is played at once."""
+    """A player for output to a file: samples count as played immediately."""
 
     def __init__(self) -> None:
         self._samples = 0
@@ -168,7 +168,7 @@ def _typed_questions() -> Iterator[str]:
 
 @contextmanager
 def _interruption(*, reads_keys: bool) -> Generator[Callable[[], bool]]:
-    """Whether Ctrl+C, or with ``reads_keys`` Enter or Esc, was pressed in the block; a second Ctrl+C raises."""
+    """Yield a test whether Ctrl+C, or with ``reads_keys`` Enter or Esc, was pressed; a second Ctrl+C raises."""
     pressed: list[int] = []
 
     def on_signal(number: int, frame: object) -> None:
@@ -194,7 +194,7 @@ def _interruption(*, reads_keys: bool) -> Generator[Callable[[], bool]]:
 
 @contextmanager
 def _single_keys(descriptor: int) -> Generator[None]:
-    """A terminal that passes keys on as they are pressed, and shows none of them."""
+    """Let the terminal pass on keys as they are pressed, without echo."""
     import termios
     import tty
 

@@ -1,4 +1,4 @@
-"""``studio force``: teacher forcing of a voice on a recording; ``studio replay``: an utterance again from its trace."""
+"""``studio force``: teacher forcing of a voice on a recording; ``studio replay``: repeat a trace's utterance."""
 
 from contextlib import closing
 from pathlib import Path
@@ -74,9 +74,9 @@ def _read(file: Path, text: str, textgrid: Path | None, most_s: float) -> "Teach
             raise BadOption("--textgrid brings its own words", "omit --text")
         with bad_file(f"{textgrid} cannot be read", "give another file"):
             return request_from_textgrid(pcm, rate_hz, read_bounded(textgrid, MAX_BYTES), textgrid.name)
-    beside = file.with_suffix(".txt")
-    if not text and beside.is_file():
-        text = read_bounded(beside, 1 << 20).decode("utf-8", "replace").strip()
+    text_file = file.with_suffix(".txt")
+    if not text and text_file.is_file():
+        text = read_bounded(text_file, 1 << 20).decode("utf-8", "replace").strip()
     if not text:
         raise BadText(f"what {file.name} says is not known", "give --text, a file .txt beside it, or --textgrid")
     return TeacherForcingRequest(pcm, rate_hz, text=text)
@@ -93,9 +93,9 @@ def _print_summary(trace: "Trace", path: Path) -> None:
         err=True,
     )
     print_line(f"log-likelihood of a frame, mean: {np.nanmean(trace.layers['log_likelihood']):.1f}", err=True)
-    against = sum(one.forced for one in segments[:-1])
-    if against:
-        print_line(f"{against} ends of segments lie where p_eos would have gone on", err=True)
+    forced = sum(one.forced for one in segments[:-1])
+    if forced:
+        print_line(f"{forced} segments end where p_eos would not have ended them", err=True)
     if missing:
         print_line(
             f"{missing} words were not reached: is this the text of the recording? --align places them",
@@ -123,7 +123,7 @@ def replay(
     before = open_trace(file, str(file))
     if not len(before.pcm):
         raise BadFile(f"{file} holds no sound", "there is nothing to compare with")
-    _ = before.request  # refused before a voice is loaded
+    _ = before.request  # raises BadFile before a voice is loaded
     origin = tuple(
         before.meta.get(name, plain) for name, plain in (("device", "auto"), ("threads", 1), ("vocoder", ""))
     )
@@ -155,7 +155,7 @@ def replay(
 
 
 def _where(trace: "Trace", at: int) -> str:
-    """The time of a sample, and the word that is said there."""
+    """The time of a sample, and the word spoken at it."""
     from studio.core.checks import to_printable
 
     words = [word.text for word in trace.words() if word.start is not None and word.start <= at < (word.end or at + 1)]

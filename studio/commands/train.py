@@ -18,7 +18,7 @@ from studio.core.terminal import print_json, print_line
 train = typer.Typer(no_args_is_help=True, help="Make a voice: speak a corpus, encode it, fit, pack.")
 net_commands = typer.Typer()
 train.add_typer(corpus_commands)
-train.add_typer(net_commands)  # these two come after ``table`` in the help
+train.add_typer(net_commands)  # both come after ``table`` in the help
 
 
 @net_commands.command()
@@ -200,7 +200,7 @@ def table(
     from studio.core.errors import BadOption
 
     if not name and is_plan:
-        raise BadOption("a plan is of one paper", f"name it: {', '.join(table_names())}")
+        raise BadOption("a plan is made for one paper", f"name it: {', '.join(table_names())}")
     if not name:
         for one in table_names():
             print_line(f"{one}  {read_table(one).title}")

@@ -1,4 +1,4 @@
-"""``studio voices``: list and describe voices; hub and added speakers are in modules of their own."""
+"""``studio voices``: list and describe voices; the hub and added speakers are in separate modules."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -146,7 +146,7 @@ def _speakers(card: "Card") -> str:
 
 
 def _option(one: "OptionSpec") -> str:
-    between = "" if one.low is None else f"{one.low:g} to {one.high:g}"
-    allowed = ", ".join(one.choices) if one.kind == "choice" else between
+    limits = "" if one.low is None else f"{one.low:g} to {one.high:g}"
+    allowed = ", ".join(one.choices) if one.kind == "choice" else limits
     label = f"{one.label}: {one.help}" if one.help else one.label
     return f"{one.default} ({allowed}): {label}" if allowed else f"{one.default}: {label}"

@@ -89,7 +89,7 @@ def remove(address: Address, data: Data = DEFAULT_DATA) -> None:
 
 
 def _say_command(address: str, speakers: Path | None, voices: Path) -> str:
-    """What speaks with a speaker of a folder of added speakers: ``say`` has no option for that folder."""
+    """The command that speaks by an added speaker; their folder is a variable, as ``say`` has no option for it."""
     before = "" if speakers == speakers_folder() else f"{SPEAKERS_VARIABLE}={shlex.quote(str(speakers))} "
     after = "" if voices == VOICES else f" --voices {shlex.quote(str(voices))}"
     return f'{before}studio say "Good morning." --voice {shlex.quote(address)}{after}'

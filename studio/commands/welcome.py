@@ -12,18 +12,16 @@ _OPEN = (
     "Open to every client that can reach port {port}: it can speak with every voice, take all slots, and fetch a trace "
     "whose address it knows. Listening tests still require a rater's link or the owner's access key."
 )
-_BY_NAME = (
-    "Others may reach it as {names}: unless the proxy before it asks them, give it a key (" + ENV_PREFIX + "KEY)."
-)
-_KEY_KNOWN = f"It wants the key of {ENV_PREFIX}KEY or of the settings file: /?key=... opens it."
+_BY_NAME = "Others may reach it as {names}: unless its proxy authenticates them, set a key (" + ENV_PREFIX + "KEY)."
+_KEY_KNOWN = f"It requires the key of {ENV_PREFIX}KEY or of the settings file: /?key=... opens it."
 
 
 @dataclass(frozen=True)
 class Welcome:
-    """How a studio can be reached."""
+    """Links to a studio, and its access."""
 
     settings: ServeSettings  # with the required key, if any
-    links: tuple[str, ...]  # addresses for a browser, with a generated key but not with a given one
+    links: tuple[str, ...]  # for a browser; they contain a generated key, but not a given one
     words: str = ""  # a warning, may be empty
 
 
@@ -56,7 +54,7 @@ def owner_link(link: str, code: str) -> str:
 
 
 def _public_links(settings: ServeSettings) -> tuple[str, ...]:
-    """Addresses behind a proxy, which terminates TLS; the server's own lacks the prefix that the proxy strips."""
+    """Addresses behind a proxy, which terminates TLS; the server's own one lacks the prefix that the proxy strips."""
     names = [name for name in settings.allowed_hosts if "*" not in name] if settings.proxies else []
     return tuple(f"https://{name}{settings.root_path}/" for name in names)
 
@@ -72,7 +70,7 @@ def _own_address() -> list[str]:
     """This machine's address on the network; nothing is sent to find it."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
-            probe.connect(("192.0.2.1", 9))  # of no machine (RFC 5737)
+            probe.connect(("192.0.2.1", 9))  # not the address of any machine (RFC 5737)
         except OSError:
             return []
         address = probe.getsockname()[0]

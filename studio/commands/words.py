@@ -1,4 +1,4 @@
-"""``studio words``: the spoken words of a text, and where each stands in it, without a voice."""
+"""``studio words``: the spoken words of a text and their positions in it, without a voice."""
 
 import sys
 from typing import Annotated, Any

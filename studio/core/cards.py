@@ -1,4 +1,4 @@
-"""Cards: a JSON file beside a voice's weights that describes the voice."""
+"""Cards: the JSON file next to a voice's weights that describes the voice."""
 
 import glob
 import hashlib
@@ -147,7 +147,7 @@ def _is_shallow(value: Any, levels: int) -> bool:
 
 
 def read_card(folder: Path) -> Card:
-    """The card of a voice folder. Raises BadVoice where it is missing or damaged."""
+    """The card of a voice folder. Raises BadVoice: it is missing or damaged."""
     path = folder / "card.json"
     try:
         data = json.loads(read_bounded(path, MAX_SETTINGS_BYTES))
@@ -166,7 +166,7 @@ def read_card(folder: Path) -> Card:
 
 
 def has_files(card: Card, digests: object) -> bool:
-    """Whether a card's files are those that something was made with: sha256 by file name.
+    """Whether a card's files match those that something was made with: ``digests`` is sha256 by file name.
 
     A file of the card that is not among them, such as a later one for word times, adds nothing to the sound.
     """

@@ -19,7 +19,7 @@ _BIDI_CONTROLS = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u20
 
 
 def is_number(value: Any) -> bool:
-    """Whether this is a finite number that fits a double. A bool is none, nor is a JSON integer of 400 digits."""
+    """Whether this is a finite number that fits a double; not a bool, and not a JSON integer of 400 digits."""
     if type(value) is int:
         return abs(value) <= MAX_WHOLE
     return type(value) is float and math.isfinite(value)
@@ -36,12 +36,12 @@ def is_file_name(value: Any) -> bool:
 
 
 def to_printable(value: object, max_chars: int = 1_000) -> str:
-    """At most ``max_chars`` characters of a value as text, without those that a terminal should not get."""
+    """At most ``max_chars`` characters of a value as text, without unprintable ones."""
     return "".join(filter(str.isprintable, str(value)[:max_chars]))
 
 
 def escape_unprintable(text: str) -> str:
-    """A message with Python escapes in the place of unprintable characters; line breaks and tabs stay."""
+    """A message with Python escapes in place of unprintable characters, except line breaks and tabs."""
     return "".join(char if is_visible(char) or char in "\n\t" else ascii(char)[1:-1] for char in text)
 
 
@@ -52,7 +52,7 @@ def is_visible(char: str) -> bool:
 
 @dataclass(frozen=True)
 class Rule:
-    """What a value may be: a test, and the words for it ("a whole number from 1 to 6")."""
+    """The allowed values: a test, and their description ("a whole number from 1 to 6")."""
 
     fits: Callable[[Any], bool]
     expected: str
@@ -66,7 +66,7 @@ OBJECT = Rule(lambda value: isinstance(value, dict), "an object")
 
 
 def whole(low: float = -math.inf, high: float = math.inf) -> Rule:
-    """A whole number within limits; a bool is none."""
+    """A whole number within limits; not a bool."""
     least, most = max(low, -MAX_WHOLE), min(high, MAX_WHOLE)
     return Rule(lambda value: type(value) is int and least <= value <= most, "a whole number" + _limits(low, high))
 
@@ -173,7 +173,7 @@ def check_values(
     what: str,
     error: Callable[[str, str], StudioError] = BadOption,
 ) -> None:
-    """Raises ``error`` where a value breaks the rule of its name; ``what`` describes it, with ``{}`` for the name.
+    """Raises ``error`` if a value breaks the rule of its name; ``what`` describes it, with ``{}`` for the name.
 
     Values without a rule, and rules without a value, are skipped.
     """
@@ -187,7 +187,7 @@ def build(kind: type[T], data: Any, where: str, rules: Mapping[str, Rule] | None
     """Build a dataclass from a table of a TOML file. Raises BadOption on wrong keys and values.
 
     Args:
-        rules: of fields whose type does not say enough.
+        rules: of fields whose type does not define the allowed values.
     """
     check_keys(kind, data, f"[{where}]")
     check_values(data, rules_of(kind) | dict(rules or {}), f"[{where}] {{}} cannot be")

@@ -1,8 +1,8 @@
-"""One reader for every table of text: CSV as Excel, R, pandas and other programs write it.
+"""Reads tables of text: CSV as Excel, R, pandas and other programs write it.
 
-Read are UTF-8, UTF-16 and Windows-1252; a comma, semicolon, tab or bar between cells, or blanks as R's ``write.table``
-has them, with its row names; Excel's line ``sep=;``; blank lines and comments before the header; blanks around cells;
-column names in any case. ``parse_number`` reads a decimal comma.
+Supported: UTF-8, UTF-16 and Windows-1252; a comma, semicolon, tab or bar between cells, or blanks as in R's
+``write.table``, with its row names; Excel's line ``sep=;``; blank lines and comments before the header; blanks around
+cells; column names in any case. ``parse_number`` reads a decimal comma.
 """
 
 import csv
@@ -24,13 +24,13 @@ MAX_TABLE_BYTES = 16 << 20
 MAX_LINES = 500_000
 MAX_COLUMNS = 1_000
 _SEPARATORS = ",;\t|"
-# Lines of comments are left out where a line with a separator follows. One with a separator may be the header.
+# Comment lines are skipped if a line with a separator follows. One with a separator may be the header.
 _BLANK = re.compile(r"[\s,;\"\ufeff]*(?:(?:#[^,;\t|\r\n]*+[\r\n][\s\"\ufeff]*+)++(?=[^\r\n]*[,;\t|]))?")
 _SEP_LINE = re.compile(r"\"?sep=([,;|\t]|\\t)\"?[,;|\t ]*(?:\r\n|\r|\n|\Z)", re.IGNORECASE)
 _NUMBER = re.compile(r"[-+]?(?:\d+[.,]?\d*|[.,]\d+)(?:[eE][-+]?\d{1,4})?", re.ASCII)
 _ROWS_AT_A_TIME = 4096
 _HEADER_BYTES = 1 << 16  # the line with the column names
-_LINES_SEEN = 20  # from which the separator is detected
+_LINES_SEEN = 20  # lines used to detect the separator
 
 
 @dataclass(frozen=True)
@@ -38,8 +38,8 @@ class Table:
     """A table: ``columns`` are the keys of the rows (``column_key``), ``titles`` the names as written, in order.
 
     ``rows`` yields the line number and the cells of each row that is not blank, once; it raises BadFile with the line
-    where the text is no CSV or a row has more cells than columns. A cell that is missing is empty. ``by_column`` gives
-    the same as line numbers [N] and cells [N] of each column, for many rows: equal cells share one string.
+    if the text is not CSV or a row has more cells than columns. Missing cells are empty. ``by_column`` returns the same
+    as line numbers [N] and cells [N] of each column, for many rows: equal cells share one string.
     """
 
     name: str
@@ -136,14 +136,14 @@ def _bytes_of(source: Path | bytes, name: str, max_bytes: int) -> bytes:
 
 
 def _after_blank_lines(text: str, start: int) -> int:
-    """Where the first line that is not blank begins, at or after the start of a line."""
+    """Index of the first line that is not blank, from ``start``, the start of a line."""
     match = _BLANK.match(text, start)
     end = match.end() if match else start
     return max(text.rfind("\n", start, end), text.rfind("\r", start, end), start - 1) + 1
 
 
 def _separator_of(text: str) -> str:
-    """The separator that gives the line of column names most cells; a comma where there is one cell.
+    """The separator that gives the line of column names most cells; a comma if there is one cell.
 
     Blanks, if the first lines have equally many cells, and each has a number or is quoted as by R.
     """
@@ -180,7 +180,7 @@ class _Cells(Protocol):
 
 
 def _reader(text: str, start: int, separator: str, exact: bool) -> _Cells:
-    """The first reading without an error: as CSV; with blanks behind quotes; without quoting, where that is usual."""
+    """The first reader without an error: of CSV; with blanks after quotes; without quoting (tab or bar only)."""
 
     def read(text: str = text, quoting: Literal[0, 3] = csv.QUOTE_MINIMAL) -> _Cells:
         lines = io.StringIO(text, newline="")
@@ -269,7 +269,7 @@ def _by_column(reader: _Cells, keys: list[str], lines: _Lines) -> tuple[Sequence
                 rows.append(row)
                 ends.append(reader.line_num)
         except csv.Error as one:
-            error = one  # after what is wrong with the lines before it
+            error = one  # raised after errors of the lines before it
         if not rows and error is None:
             break
         is_regular = set(map(len, rows)) == {lines.columns} and ends[-1] <= lines.most

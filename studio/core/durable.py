@@ -1,7 +1,7 @@
 """Durable writes: what is acknowledged is on disk, and a write that fails leaves the old content.
 
 All stores write through this module: annotation journals, the library, assignments, the index, clips, uploads and
-traces. All functions raise OSError where the disk refuses; the caller says what could not be saved.
+traces. All functions raise OSError if the disk fails; the caller adds what could not be saved.
 """
 
 import errno
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 PART = ".part"  # suffix of incomplete files; a crash may leave one behind
-_PART_NAME = re.compile(rf"\.[0-9a-f]{{16}}{re.escape(PART)}(-journal|-wal|-shm)?$")  # SQLite's files beside it
+_PART_NAME = re.compile(rf"\.[0-9a-f]{{16}}{re.escape(PART)}(-journal|-wal|-shm)?$")  # or SQLite's files next to it
 _STALE_S = 86_400.0
 _folder_lock = threading.Lock()
 _NO_FOLDER_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.EBADF)  # file systems that cannot sync a folder
@@ -43,7 +43,7 @@ def publish(part: Path, path: Path) -> None:
 
 
 def part_of(path: Path) -> Path:
-    """A unique temporary name beside ``path``."""
+    """A unique temporary name in the folder of ``path``."""
     return path.with_name(f"{path.name}.{secrets.token_hex(8)}{PART}")
 
 
@@ -53,11 +53,11 @@ def is_part(name: str) -> bool:
 
 
 def append(file: BinaryIO, start: int, data: bytes) -> None:
-    """Write ``data`` behind the first ``start`` bytes; on any error the file is ``start`` bytes long again.
+    """Write ``data`` after the first ``start`` bytes; on any error the file is ``start`` bytes long again.
 
     Args:
         file: unbuffered and opened for appending. A buffer would write failed data again on close.
-        start: length of the valid content; anything behind it (from a crash) is cut off.
+        start: length of the valid content; anything after it (from a crash) is cut off.
     """
     assert not hasattr(file, "raw"), "a buffered file writes after an error"
     try:
@@ -71,7 +71,7 @@ def append(file: BinaryIO, start: int, data: bytes) -> None:
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder and its missing parents, for the owner alone."""
+    """Make a folder and its missing parents, accessible only to the owner."""
     with _folder_lock:  # other threads must see a folder only once its name is on disk
         for missing in reversed([one for one in (folder, *folder.parents) if not one.is_dir()]):
             missing.mkdir(mode=0o700, exist_ok=True)

@@ -42,7 +42,7 @@ class TooLate(StudioError, code="too_late"):
 
 
 class NoMemory(StudioError, code="no_memory"):
-    """A GPU's memory does not hold so many streams."""
+    """A voice with this many slots does not fit in a GPU's memory."""
 
 
 class BadVoice(StudioError, code="bad_voice"):
@@ -58,7 +58,7 @@ class Closing(Busy, code="closing"):
 
 
 class Stuck(Busy, code="stuck"):
-    """A model step hung; nothing is spoken meanwhile."""
+    """A model step hung; until it returns, nothing is spoken."""
 
 
 class Closed(StudioError, code="closed"):
@@ -87,7 +87,7 @@ class NeedsPackage(StudioError, code="needs_package"):
 
 @contextmanager
 def needs(what: str, group: str = "", do: str = "") -> Generator[None]:
-    """Raise NeedsPackage where an import in the block fails; the extra ``group`` of this package installs it."""
+    """Raise NeedsPackage if an import in the block fails; the extra ``group`` of this package installs it."""
     try:
         yield
     except ImportError as error:
@@ -96,7 +96,7 @@ def needs(what: str, group: str = "", do: str = "") -> Generator[None]:
 
 @contextmanager
 def bad_file(what: str, do: str, *kinds: type[Exception]) -> Generator[None]:
-    """Raise BadFile where the block raises one of ``kinds``, and the error of ``unreadable`` for OSError."""
+    """Raise BadFile if the block raises one of ``kinds``, and the error of ``unreadable`` for OSError."""
     try:
         yield
     except OSError as error:
@@ -105,7 +105,7 @@ def bad_file(what: str, do: str, *kinds: type[Exception]) -> Generator[None]:
         raise BadFile(f"{what}: {error!s:.200}", do) from error
 
 
-# The storage fails, or refuses us; the file may be whole.
+# Errors of the storage or of permissions; the file itself may be intact.
 _OF_STORAGE = frozenset({
     errno.EIO, errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ESTALE,
     errno.ETIMEDOUT, errno.EBUSY, errno.EAGAIN, errno.EACCES, errno.EPERM, errno.ENODEV, errno.ENXIO,
@@ -113,6 +113,6 @@ _OF_STORAGE = frozenset({
 
 
 def unreadable(error: OSError, what: str, do: str) -> StudioError:
-    """BadFile for a file that is missing or of a wrong kind, Unavailable where the storage fails."""
+    """BadFile for a file that is missing or of a wrong kind, Unavailable if the storage fails."""
     kind = Unavailable if error.errno in _OF_STORAGE else BadFile
     return kind(f"{what}: {error.strerror or error!s:.200}", do)

@@ -80,7 +80,7 @@ class TextReceived(Event, type="text"):
 
 
 class TypingTimes(Event, type="typed"):
-    """How many milliseconds before this event each of the first characters of the next ``text`` was typed."""
+    """Time in ms before this event at which each of the first characters of the next ``text`` was typed."""
 
     char_start: int
     before_ms: list[float]

@@ -70,11 +70,11 @@ def _without_waiting(path: str, flags: int) -> int:
 def decode_text(data: bytes, name: str = "the file") -> str:
     """Text in UTF-8, in UTF-16 or UTF-32 with a byte order mark, in UTF-16 without one, or in Windows-1252.
 
-    Windows-1252 (Latin-1 with printable characters) is what is left when the others do not fit: text in which more
-    characters are valid UTF-8 than not is damaged UTF-8.
+    Windows-1252 (Latin-1 with printable characters) is used if the others do not fit, unless more characters
+    are valid UTF-8 than not: then the text is damaged UTF-8.
 
     Raises:
-        BadFile: it is damaged, or holds a NUL: it is no text.
+        BadFile: it is damaged, or not text (it contains a NUL).
     """
     encoding = next((name for mark, name in _MARKS if data.startswith(mark)), None)
     if encoding is None and b"\0" in data[:_HEAD_BYTES]:  # UTF-16 without a mark: half the bytes of ASCII are zero
@@ -101,9 +101,9 @@ def _from_windows(data: bytes, name: str, at: int) -> str:
 
 
 def list_folder(folder: Path, pattern: str = "*") -> list[Path]:
-    """The sorted entries of a folder whose names match; none where it does not exist.
+    """The sorted entries of a folder whose names match; none if it does not exist.
 
-    Raises OSError: it cannot be read. ``Path.glob`` would answer nothing, as if it were empty.
+    Raises OSError: it cannot be read. ``Path.glob`` would return nothing, as for an empty folder.
     """
     try:
         names = os.listdir(folder)  # noqa: PTH208 - of names, whose order is that of their paths
@@ -131,7 +131,7 @@ def read_lines(path: Path, max_bytes: int = MAX_TEXTS_BYTES) -> list[str]:
 def read_toml(path: Path) -> dict[str, Any]:
     """Parse a TOML file. Raises OSError; ValueError: it is not TOML, or nested too deeply."""
     text = read_bounded(path, MAX_SETTINGS_BYTES).decode("utf-8")
-    if _LONG_KEY.search(text):  # tomllib takes a time that is quadratic in the parts of a key
+    if _LONG_KEY.search(text):  # tomllib's time is quadratic in the parts of a key
         raise ValueError(f"it has a key of more than {MAX_KEY_PARTS} parts")
     try:
         return tomllib.loads(text)

@@ -21,7 +21,7 @@ SAMPLE = ASSETS / "samples" / "typed.trace"  # of the Inspect page
 TRAPS = ASSETS / "traps"
 DEFAULT_VOICE = "wren"  # listed first in a folder that has it
 PULLED_VARIABLE = "STUDIO_PULLED_VOICES"
-DATA_VARIABLE = "STUDIO_DATA_FOLDER"  # of commands without --data
+DATA_VARIABLE = "STUDIO_DATA_FOLDER"  # data folder of commands without --data
 SPEAKERS, SPEAKERS_VARIABLE = "speakers", "STUDIO_SPEAKERS"  # of the data folder: added speakers
 
 
@@ -37,7 +37,7 @@ DEFAULT_TRACES = DEFAULT_CACHE / "traces"
 
 
 def data_folder(path: str | Path) -> Path:
-    """The absolute path of a ``--data`` option. Raises BadOption where it is empty or needs an unknown home folder."""
+    """The absolute path of a ``--data`` option. Raises BadOption: it is empty or needs an unknown home folder."""
     if path == "":
         raise BadOption("--data is empty", "give --data FOLDER, or leave the option out")
     return expand_folder(Path(path), "give --data FOLDER, or set HOME or XDG_DATA_HOME")
@@ -80,12 +80,12 @@ def expand_folder(folder: Path, do: str) -> Path:
         BadOption: there is no home folder; ``do`` says what the user can do instead.
     """
     if str(folder).startswith("~"):
-        home = os.environ.get("HOME")  # expanduser would take a relative one, and "/" in the place of an empty one
+        home = os.environ.get("HOME")  # expanduser would accept a relative one, and take "/" for an empty one
         try:
             if home is not None and not Path(home).is_absolute():
                 raise RuntimeError(f"HOME is {home!r}")
             folder = folder.expanduser()
-        except RuntimeError as error:  # also where the system does not know the user
+        except RuntimeError as error:  # also if the system does not know the user
             raise BadOption(f"no home folder is known for {folder}", do) from error
     return folder.absolute()
 
@@ -96,13 +96,15 @@ def real_path(path: Path) -> Path:
 
 
 def without_folders(message: str) -> str:
-    """A message for people elsewhere, in which files of this machine are named without their folders."""
+    """A message for other machines, in which paths of this machine are reduced to file names."""
     return _PATH.sub(lambda match: _file_name(match[0]), message)
 
 
 def _file_name(path: str) -> str:
     try:
-        is_here = Path(f"/{path.split('/')[1]}").is_dir()  # a path of a URL begins with no folder of the machine
-    except OSError:  # longer than a name can be, in a message that quotes what a client sent
+        is_here = Path(
+            f"/{path.split('/')[1]}"
+        ).is_dir()  # the path of a URL does not begin with a folder of this machine
+    except OSError:  # too long for a name, in a message that quotes a client
         is_here = False
     return Path(path).name if is_here else path

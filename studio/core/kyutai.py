@@ -1,4 +1,4 @@
-"""Kyutai's text-to-speech models as published: what ``config.json`` says beside the sizes of the net."""
+"""Kyutai's published text-to-speech models: the settings in ``config.json`` other than the sizes of the net."""
 
 import re
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from studio.core.time import TimeBase
 MODEL, CODEC, TEXT, SPEAKER = "kyutai.safetensors", "mimi.safetensors", "tokenizer.model", "speaker-{}.safetensors"
 RECORDING = "speaker-{}.wav"
 TIME_BASE = TimeBase(rate_hz=24_000, frame_samples=1920, phase=0)  # of Mimi
-PREFIX_FRAMES = (12, 250)  # least and most of a recording that is a voice: about 1 and 20 seconds
+PREFIX_FRAMES = (12, 250)  # least and most frames of a recording used as a voice: about 1 and 20 s
 _LONGEST_DELAY_S, _LONGEST_LOOK_AHEAD, _MOST_STRENGTHS = 10.0, 20, 64
 STRENGTHS = (1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0)
 _DO = "give the config.json of a Kyutai text-to-speech model"
@@ -24,15 +24,15 @@ _DO = "give the config.json of a Kyutai text-to-speech model"
 
 @dataclass(frozen=True)
 class KyutaiSettings:
-    """How a model speaks.
+    """Settings of a model.
 
     Attributes:
-        delay_steps: of the audio behind the text.
-        look_ahead_words: between the word that begins and the one in the second text stream; 0 without that stream.
-        strengths: of guidance: those that the model has learnt, by label; of a prefixed model, those that are offered.
+        delay_steps: delay of the audio relative to the text.
+        look_ahead_words: words between the one that begins and the one in the second text stream; 0 without one.
+        strengths: of guidance, by label, as learnt by the model; of a prefixed model, those that are offered.
         is_prefixed: whether a voice is the codes of a recording, which precede the speech. Such a model has no
             conditions, and guidance runs a second row.
-        languages: that its tokenizer names; English where it names none, and of a prefixed model.
+        languages: named by its tokenizer; English if there are none, and for a prefixed model.
     """
 
     delay_steps: int
@@ -67,7 +67,7 @@ class KyutaiSettings:
         return 2 if self.is_prefixed else 1
 
     def options(self) -> tuple[OptionSpec, ...]:
-        """Of a voice of this model."""
+        """Options of a voice of this model."""
         choices = tuple(f"{one:g}" for one in self.strengths)
         default = "2" if "2" in choices else choices[0]
         language = OptionSpec(

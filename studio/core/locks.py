@@ -1,4 +1,4 @@
-"""Locks of files, across the threads of a process and across processes; each is waited for, and not for ever."""
+"""Locks of files, across the threads of a process and across processes, with a time-out."""
 
 import errno
 import threading
@@ -16,7 +16,7 @@ try:
 except ImportError:  # Windows: locks work within one process only
     fcntl = None
 
-LOCK_WAIT_S, _LOCK_POLL_S = 4.0, 0.02  # for another thread, then for another process
+LOCK_WAIT_S, _LOCK_POLL_S = 4.0, 0.02  # time-out for another thread, then for another process; polling interval
 _changes = threading.Lock()
 
 
@@ -38,14 +38,14 @@ def lock_file(file: BinaryIO, *, is_shared: bool = False) -> None:
 
 
 def mark_used(file: BinaryIO) -> None:
-    """Let ``is_used`` find an open file until it is closed. Does nothing where the file system has no locks."""
+    """Let ``is_used`` find an open file until it is closed. Does nothing if the file system has no locks."""
     if fcntl is not None:
         with suppress(OSError):
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def is_used(path: Path) -> bool:
-    """Whether some process has marked a file; False where it cannot be read."""
+    """Whether some process has marked a file; False if it cannot be read."""
     if fcntl is None:
         return False
     try:
@@ -73,9 +73,9 @@ def within_lock(lock: threading.Lock) -> Generator[None]:
 def changing(path: Path) -> Generator[None]:
     """Hold the lock of a file while it is read, changed and replaced; its folder is made if it is missing.
 
-    The lock is a file beside it, since the file itself is replaced.
+    The lock is another file next to it, since the file itself is replaced.
 
-    Raises OSError: it is held for longer than ``LOCK_WAIT_S``, or the disk refuses.
+    Raises OSError: it is held for longer than ``LOCK_WAIT_S``, or the disk fails.
     """
     with within_lock(_changes):
         durable.make_folder(path.parent)

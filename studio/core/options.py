@@ -1,4 +1,4 @@
-"""Options of families: what a card allows, and checks of what a caller asks for."""
+"""Options of families: the values that a card allows, and checks of a caller's values."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ _LANGUAGE = "leave language out: voices without this option read English"
 
 @dataclass(frozen=True)
 class OptionSpec:
-    """One option of a family, drawn by the page and checked by the engine."""
+    """One option of a family, shown by the page and checked by the engine."""
 
     name: str
     kind: str  # "int" | "choice" | "float"
@@ -34,7 +34,7 @@ class OptionSpec:
 
     @property
     def rule(self) -> Rule:
-        """What a value may be."""
+        """The allowed values."""
         if self.kind == "choice":
             return one_of(self.choices)
         low, high = -math.inf if self.low is None else self.low, math.inf if self.high is None else self.high

@@ -1,4 +1,4 @@
-"""Ports: the engine, its load, an utterance and a text normaliser as other packages see them.
+"""Ports: interfaces of the engine, its load, an utterance and a text normaliser for other packages.
 
 ``serve`` and ``ui`` use engines only through these.
 """
@@ -16,6 +16,7 @@ from studio.core.events import Event
 MAX_TEMPERATURE = 2.0
 PLAYED_REPORT_MS = 50.0  # interval at which players report their playback position (docs/protocol.md)
 MAX_SEED = 2**53 - 1  # the largest integer that JavaScript holds exactly
+MAX_QUEUE = 1000  # utterances that may wait for a slot
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class SpeakRequest:
         is_guest: leaves one slot (of several) and half of the queue free for others.
         may_wait: whether it may queue for a slot; Busy if it may not and none is free.
         client: identity of the caller, such as a network address; clients with fewer slots are admitted first.
-        via: ids of the foreign systems through which the request came (``studio.core.via``).
+        via: ids of the third-party systems through which the request came (``studio.core.via``).
     """
 
     voice: str = ""
@@ -57,7 +58,7 @@ class Utterance(Protocol):
     provenance: Mapping[str, Any]  # see ``studio.core.traces.provenance``
 
     def push_text(self, text: str) -> None:
-        """Append text. Raises Closed after ``end`` or ``cancel``, Full where too much text waits to be spoken."""
+        """Append text. Raises Closed after ``end`` or ``cancel``, Full while too much text waits to be spoken."""
         ...
 
     def flush(self) -> None:
@@ -79,7 +80,7 @@ class Utterance(Protocol):
     def revise(self, char_start: int, text: str) -> None:
         """Replace the text as sent from a character on; ``""`` deletes it.
 
-        Sound that was made of the old text and not played is taken back; ``revised`` says from which sample on. An
+        Unplayed sound of the old text is taken back; ``revised`` reports from which sample on. An
         utterance whose text has ended stays ended.
 
         Raises:
@@ -131,7 +132,7 @@ class Engine(Protocol):
     def open(self, request: SpeakRequest) -> Utterance:
         """Begin an utterance, or queue it for a slot: first come, first served among clients with equally few slots.
 
-        In a full queue, the last utterance of the client with the most entries fails with ``busy`` where that makes
+        In a full queue, the last utterance of the client with the most entries fails with ``busy`` if that makes
         room for a client with fewer.
 
         Raises:
@@ -239,7 +240,7 @@ class SupportsLoad(Protocol):
 
 
 def resident_bytes() -> int:
-    """Resident memory of this process; its peak where the system reports no current value, 0 where it reports none."""
+    """Resident memory of this process; its peak if the system reports no current value, 0 if it reports none."""
     statm = Path("/proc/self/statm")
     if statm.is_file():
         return int(statm.read_text(encoding="ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")

@@ -1,7 +1,7 @@
-"""Where a pulled voice came from: ``hub.json`` beside its card, with the sha256 of each of its files.
+"""Source of a pulled voice: ``hub.json`` next to its card, with the sha256 of each of its files.
 
 The weights are verified against the card whenever they are loaded, and the card and every other file against this
-record, so that a voice which was changed on disk does not load.
+record, so that a voice that was changed on disk does not load.
 """
 
 import json
@@ -88,7 +88,7 @@ def check_pulled(folder: Path, but: Collection[str] = ()) -> None:
 
 
 def check_file(folder: Path, name: str, source: Source) -> None:
-    """Raises BadVoice where a file of a pulled voice is missing, unreadable or was changed."""
+    """Raises BadVoice if a file of a pulled voice is missing, unreadable or was changed."""
     path = folder / name
     try:
         problem = "" if sha256_of(path) == source.files[name] else "was changed after it was pulled: the sha256 differs"
@@ -102,7 +102,7 @@ def check_file(folder: Path, name: str, source: Source) -> None:
 
 
 def find_cards(voices: Path) -> dict[str, tuple[Card, Path]]:
-    """Cards and folders as ``read_cards``; where ``voices`` is the shipped folder, then those of pulled voices.
+    """Cards and folders as ``read_cards``; then those of pulled voices if ``voices`` is the shipped folder.
 
     ``about`` of a pulled voice's card ends with its source and licence. A shipped voice hides a pulled one of the same
     name. Raises BadVoice as ``read_cards``.
@@ -124,7 +124,7 @@ def find_cards(voices: Path) -> dict[str, tuple[Card, Path]]:
 def _with_source(card: Card, folder: Path) -> Card:
     try:
         source = read_source(folder)
-    except BadVoice:  # it will not load, and the error then says why
+    except BadVoice:  # loading it reports the error
         return card
     if source is None:
         return card

@@ -1,7 +1,7 @@
-"""The one reader of sound files: WAV in all its forms, FLAC, AIFF, Ogg (Vorbis, Opus), MP3 and others, by libsndfile.
+"""Reads sound files: WAV in all its forms, FLAC, AIFF, Ogg (Vorbis, Opus), MP3 and others, by libsndfile.
 
 Sounds are decoded in blocks, so that memory is bounded by what is kept, and refused by length before decoding where the
-header has a length. Channels beyond two are mixed by ITU-R BS.775-3, or the one that sounds is taken.
+header has a length. More than two channels are mixed by ITU-R BS.775-3, or the only one that is not silent is taken.
 """
 # pyright: reportMissingTypeStubs=false, reportUnknownVariableType=false, reportUnknownMemberType=false
 # pyright: reportUntypedBaseClass=false, reportUnknownArgumentType=false
@@ -43,17 +43,17 @@ MAX_MONO_BYTES = 1 << 29
 MAX_CHANNELS = 64
 MAX_MONO_S = 7200.0
 MAX_MONO_SAMPLES = 345_600_000  # two hours at 48 kHz; a rate of 768 kHz and FLAC of silence make hours small
-_MAX_MIXED_CHANNELS = 8  # of a sound of the most samples; fewer samples may have more
+_MAX_MIXED_CHANNELS = 8  # of a sound of maximal length; shorter ones may have more
 _READ = frozenset({"WAV", "WAVEX", "RF64", "W64", "FLAC", "AIFF", "OGG", "MP3", "MPEG", "CAF", "AU", "NIST"})
 _NAMES = "WAV, FLAC, AIFF, Ogg Vorbis, Opus, MP3, CAF, AU and W64"
 _BLOCK_VALUES = 1 << 18  # samples times channels
 _UNKNOWN_FRAMES = 1 << 60
 _FULL_SCALE = 32767 / 32768
-_SILENT_SHARE = 1e-6  # of the loudest channel's power: 60 dB below it a channel does not sound
+_SILENT_SHARE = 1e-6  # of the loudest channel's power: a channel more than 60 dB below it is silent
 _CANCELLED = 0.25  # share of the channels' power left in their mean; below it they are in antiphase
 _VANISHED = 0.01  # of the peak, after mixing
 _HALF = 0.5**0.5
-# What each loudspeaker gives to left and right (BS.775-3, annex 4; low-frequency effects are left out), by the bit of a
+# Weights of each loudspeaker for left and right (BS.775-3, annex 4; without low-frequency effects), by the bit of a
 # WAV's mask: front left, right, centre, LFE, back left, right, left and right of centre, back centre, side left, right.
 _TO_STEREO = (
     (1, 0), (0, 1), (_HALF, _HALF), (0, 0), (_HALF, 0), (0, _HALF), (1, 0), (0, 1), (0.5, 0.5), (_HALF, 0), (0, _HALF),
@@ -82,20 +82,20 @@ _OTHERS = (
 
 
 class _Sequential(soundfile.SoundFile):
-    """Is read from front to back. soundfile would seek after each block, which fails in a FLAC of unknown length."""
+    """A file read sequentially: soundfile seeks after each block, which fails in a FLAC of unknown length."""
 
     def seekable(self) -> bool:
         return False
 
 
-# Beginnings of files that are sounds, and messages of libsndfile that are untrue of a file in memory.
+# First bytes of sound files, and messages of libsndfile that do not apply to a file in memory.
 _SOUND_BEGINS = re.compile(rb"fLaC|ID3|OggS|FORM|caff|\.snd|riff|\xff[\xe2-\xfd]", re.DOTALL)
 _NO_REASON = re.compile(r"File does not exist|Internal error|Error opening <")
 
 
 @dataclass(frozen=True)
 class Survey:
-    """What one pass over a sound finds. ``power`` and ``peak``: float64 [C]."""
+    """Measurements of one pass over a sound. ``power`` and ``peak``: float64 [C]."""
 
     frames: int
     power: np.ndarray
@@ -111,7 +111,7 @@ class Survey:
 
 
 class SoundStream:
-    """A sound file that is decoded in blocks, as often as wanted.
+    """A sound file that can be decoded repeatedly, in blocks.
 
     Args:
         source: a file, its bytes, or a stream of them.
@@ -166,7 +166,7 @@ class SoundStream:
                 yield block
 
     def survey(self, most_frames: int) -> Survey:
-        """Decode it once, and measure. Raises BadFile: as ``blocks``, or a sample is no finite number."""
+        """Decode it once, and measure. Raises BadFile: as ``blocks``, or a sample is not finite."""
         frames, power, peak = 0, np.zeros(self.channels), np.zeros(self.channels)
         are_equal, is_clipped, left_right, end = True, False, 0.0, np.zeros(2, bool)
         for block in self.blocks(most_frames=most_frames):
@@ -189,9 +189,9 @@ class SoundStream:
         return Survey(frames, power / count, peak, are_equal, is_clipped, is_cancelled)
 
     def weights(self, survey: Survey) -> np.ndarray | None:
-        """How channels are mixed to at most two: float32 [C, 1 or 2]; None for a mono or stereo sound as it is.
+        """Weights that mix the channels to at most two: float32 [C, 1 or 2]; None for mono or stereo without mixing.
 
-        Equal channels are one; of more than two, the only one that sounds is taken, else all are mixed.
+        Equal channels become one; of more than two, the only one that is not silent is taken, else all are mixed.
         """
         if self.channels == 1 or (self.channels == 2 and not survey.are_equal):
             return None
@@ -213,8 +213,8 @@ class SoundStream:
                 if re.match(begins, self._data) and not is_wav(self._data):
                     advice = hint or f"{_NAMES} are read: ffmpeg -i {self.name} {Path(self.name).stem}.wav"
                     raise BadFile(f"{self.name} is {what}, which is not read", advice) from error
-            said = str(getattr(error, "error_string", "") or error).removeprefix("Error : ").rstrip(".")
-            why = "" if _NO_REASON.match(said) else f": {said}"
+            reason = str(getattr(error, "error_string", "") or error).removeprefix("Error : ").rstrip(".")
+            why = "" if _NO_REASON.match(reason) else f": {reason}"
             if is_wav(self._data) or _SOUND_BEGINS.match(self._data):
                 raise BadFile(
                     f"{self.name} is damaged or of a coding that is not read{why}", "write or copy it again"
@@ -225,7 +225,7 @@ class SoundStream:
 def read_pcm(
     source: Path | bytes | BinaryIO, name: str = "", max_bytes: int = MAX_FILE_BYTES
 ) -> tuple[np.ndarray, int]:
-    """Samples as they are, int16 [T] or [T, C], and rate. Raises BadFile, Unavailable."""
+    """Samples without mixing, int16 [T] or [T, C], and rate. Raises BadFile, Unavailable."""
     stream = SoundStream(source, name, max_bytes)
     blocks = list(stream.blocks("int16" if stream.is_int16 else "float32"))
     pcm = np.concatenate(blocks) if blocks else np.zeros((0, stream.channels), np.int16)
@@ -243,7 +243,7 @@ def read_mono(
     """Samples int16 [T] and rate; channels that differ are mixed, silent ones are left out.
 
     Args:
-        most_samples: of the result. All channels may have eight times as many, which bounds the time to decode them.
+        most_samples: of the result; all channels together may have eight times as many (bounds the decoding time).
 
     Raises:
         BadFile: as ``SoundStream``, or it lasts more than ``longest_s``, has more samples, or its channels cancel each
@@ -275,13 +275,13 @@ def read_mono(
 
 
 def one_channel_hint(stream: SoundStream, survey: Survey) -> str:
-    """What makes a file of one channel: the loudest."""
+    """Advice to make a file of one channel, the loudest."""
     loudest = int(np.argmax(survey.power))
     return f"take one channel, for example the loudest: ffmpeg -i {stream.name} -af pan=mono|c0=c{loudest} mono.wav"
 
 
 def _joined(blocks: Iterator[np.ndarray], of: Callable[[np.ndarray], np.ndarray], frames: int | None) -> np.ndarray:
-    """What ``of`` makes of blocks, in one array: int16 [T]. ``frames``: the length that the header names, if any."""
+    """The blocks converted by ``of``, in one array: int16 [T]. ``frames``: the length in the header, if any."""
     pcm, at = np.empty(frames or 0, np.int16), 0  # pages that are never written take no memory
     for block in blocks:
         if at + len(block) > len(pcm):
@@ -314,7 +314,7 @@ def _bytes_of(source: Path | bytes | BinaryIO, name: str, max_bytes: int) -> byt
 
 
 def _without_tags(data: bytes) -> bytes:
-    """The file without ID3 tags before a WAV or FLAC, and behind a FLAC, which some programs write there."""
+    """The file without ID3 tags before a WAV or FLAC, and after a FLAC, where some programs write them."""
     at = 0
     while data[at : at + 3] == b"ID3" and len(data) >= at + 10:
         a, b, c, d = data[at + 6 : at + 10]

@@ -49,7 +49,7 @@ CONSENT = (
 )
 LIMITS = (
     "Expect a voice that resembles the recording, not one that passes for the speaker. finch was measured with two "
-    "speakers whom it knows by a recording alone: of 20 sentences, a speaker recogniser took 1 for the right one's."
+    "speakers that it was not trained on: a speaker recogniser assigned 1 of 20 sentences to the right speaker."
 )
 _DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 _REMOVED = ".removed"
@@ -87,8 +87,8 @@ class AddedSpeaker:
         length_s: of the speech that is used.
         added_at, consent_at: UTC, ISO 8601.
         consent: the sentence that was agreed to; ``consent_by`` names who confirmed it, and how.
-        recording_sha256: of the file that was given.
-        tensors_sha256: of the file that the family made of it.
+        recording_sha256: of the file of the recording.
+        tensors_sha256: of the tensors file that the family made from it.
     """
 
     voice: str
@@ -138,7 +138,7 @@ class SpeakerRequest:
 
     @staticmethod
     def check_words(name: str, text: str, consent_by: str, *, has_consent: bool) -> None:
-        """What can be checked without the recording. Raises NoConsent, BadOption."""
+        """Checks that do not need the recording. Raises NoConsent, BadOption."""
         if not has_consent:
             raise NoConsent("the speaker's consent is missing", f"confirm it, or use no recording: {CONSENT}")
         if not _NAME.fits(name):
@@ -153,7 +153,7 @@ class SpeakerRequest:
 
 @dataclass(frozen=True)
 class SpeakerVoice:
-    """A voice that takes speakers, and whether that needs the text of the recording."""
+    """A voice to which speakers can be added, and whether that needs the text of the recording."""
 
     name: str
     title: str
@@ -164,11 +164,11 @@ class Speakers(Protocol):
     """The added speakers of an engine's voices."""
 
     def voices(self) -> Sequence[SpeakerVoice]:
-        """Voices that take speakers."""
+        """Voices to which speakers can be added."""
         ...
 
     def listed(self) -> Sequence[AddedSpeaker]:
-        """Those that were added, the oldest first."""
+        """The added speakers, the oldest first."""
         ...
 
     def add(self, wanted: SpeakerRequest) -> AddedSpeaker:
@@ -225,7 +225,7 @@ class SpeakerStore:
             return self._speakers
 
     def add(self, speaker: AddedSpeaker, tensors: bytes, recording: bytes | None) -> str:
-        """Store a speaker; the name of its folder. Raises BadOption: too many, or no folder is known; NotStored."""
+        """Store a speaker; returns its folder's name. Raises BadOption: too many, or no folder is known; NotStored."""
         if self.root is None:
             do = f"set {SPEAKERS_VARIABLE} to a folder, or set HOME or XDG_DATA_HOME"
             raise BadOption("no folder of speakers is known", do)
@@ -250,13 +250,13 @@ class SpeakerStore:
         return token
 
     def remove(self, voice: str, name: str) -> None:
-        """Remove a speaker with its recording. Raises BadVoice, NotStored: files remain, or the disk refuses."""
+        """Remove a speaker with its recording. Raises BadVoice, NotStored: files remain, or the disk fails."""
         self._delete_abandoned()
         token = next((t for t, one in self.read().items() if (one.voice, one.name) == (voice, name)), None)
         if token is None or self.root is None:
             raise BadVoice(f"{voice[:80]!r} has no added speaker {name[:80]!r}", "the list shows those that there are")
         gone = self.root / f".{token}{_REMOVED}"
-        with _refusing(f"the removal of {name}"), suppress(FileNotFoundError):  # another one removed it
+        with _refusing(f"the removal of {name}"), suppress(FileNotFoundError):  # another process removed it
             (self.root / token).rename(gone)
             durable.sync_folder(self.root)
             self._seen_ns = -1
@@ -268,7 +268,7 @@ class SpeakerStore:
                 raise NotStored(f"files of {name} remain in {gone}: {error.strerror}", "delete that folder") from error
 
     def _delete_abandoned(self) -> None:
-        """Delete what a killed process left of removed speakers, and of speakers that were never stored whole."""
+        """Delete folders of removed or incompletely stored speakers that a killed process left behind."""
         if self.root is None:
             return
         for folder in self.root.glob(".*"):
@@ -320,7 +320,7 @@ def _recording_name(data: bytes) -> str:
 
 
 def _read(folder: Path) -> AddedSpeaker | None:
-    """The record of a speaker; None where it is damaged."""
+    """The record of a speaker; None if it is damaged."""
     try:
         data: Any = json.loads(read_bounded(folder / RECORD, MAX_SETTINGS_BYTES))
         check_keys(AddedSpeaker, data, "the record", BadVoice)

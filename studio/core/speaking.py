@@ -34,13 +34,13 @@ class Arrival:
 
 @dataclass(frozen=True)
 class SpeakResult:
-    """The trace of what was spoken, and the error that ended it early."""
+    """The trace of the speech, and the error that ended it early, if any."""
 
     trace: Trace
     error: BaseException | None = None
 
     def unwrap(self) -> Trace:
-        """The trace; raises the error where there is one."""
+        """The trace; raises the error if there is one."""
         if self.error:
             raise self.error
         return self.trace
@@ -77,7 +77,7 @@ def speak(
         on_progress: called with the seconds of sound so far, after each audio event.
 
     Raises:
-        BadFile: no trace can be written there.
+        BadFile: the trace cannot be written.
     """
     utterance = engine.open(request)
     meta = utterance.provenance
@@ -129,7 +129,7 @@ def speak(
 
 
 def speak_once(engine: Engine, request: SpeakRequest, text: str) -> Trace:
-    """Speak a text that is sent whole, without a clock and without a file."""
+    """Speak a complete text, without a clock and without a file."""
     utterance = engine.open(request)
     with suppress(Closed):  # it has failed already
         utterance.push_text(text)
@@ -138,7 +138,7 @@ def speak_once(engine: Engine, request: SpeakRequest, text: str) -> Trace:
 
 
 def save_audio(wav: Path, pcm: np.ndarray, rate_hz: int, meta: Mapping[str, Any] | None = None) -> None:
-    """Write samples int16 [T] as a WAV file. Raises BadFile where that fails.
+    """Write samples int16 [T] as a WAV file. Raises BadFile if that fails.
 
     ``meta``: of their trace; the file then says that it is synthetic speech (``sound_comment``).
     """
@@ -153,9 +153,9 @@ def _unwritable(folder: Path | None, error: OSError) -> BadFile:
 
 @contextmanager
 def _on_first_signal(callback: Callable[[], None]) -> Generator[None]:
-    """Call ``callback`` on a thread of its own at the first Ctrl+C or SIGTERM; a second one has its usual effect.
+    """Call ``callback`` in a separate thread at the first Ctrl+C or SIGTERM; a second one has its usual effect.
 
-    An exception could be raised anywhere in the main thread, also between writing the trace and the sound.
+    KeyboardInterrupt could be raised anywhere in the main thread, also between writing the trace and the sound.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

@@ -1,4 +1,4 @@
-"""Other people's systems as the owner of a server sees and changes them."""
+"""Third-party systems of a server, as its owner lists and changes them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -7,12 +7,12 @@ from typing import Any, Protocol, runtime_checkable
 
 @dataclass(frozen=True)
 class SystemState:
-    """A system and how it fared since the server began.
+    """A system and its statistics since the server began.
 
     Attributes:
         address: without a query; empty for programs, whose command is not shown.
         is_removable: whether it was declared in the file that the server may change.
-        last_failure: why its last failed utterance failed, and ``failed_s_ago`` when; empty, and None.
+        last_failure: reason of the last failed utterance (else empty); ``failed_s_ago``: its age in s (else None).
     """
 
     name: str
@@ -31,7 +31,7 @@ class SystemState:
 
 @dataclass(frozen=True)
 class SystemTest:
-    """How a system spoke a sentence; ``sources`` are those of its word times."""
+    """Measurements of a spoken test sentence; ``sources`` are those of its word times."""
 
     first_ms: float
     length_s: float
@@ -47,15 +47,15 @@ class SupportsSystems(Protocol):
         ...
 
     def system_kinds(self) -> Sequence[str]:
-        """Kinds that ``add_system`` takes: those with an address."""
+        """Kinds that ``add_system`` accepts: those with an address."""
         ...
 
     def add_system(self, name: str, values: Mapping[str, Any]) -> None:
-        """Declare a system of an address, and open it. Raises BadOption."""
+        """Declare a system with an address, and open it. Raises BadOption."""
         ...
 
     def remove_system(self, name: str) -> None:
-        """Close a system and forget it. Raises BadOption."""
+        """Close a system and remove its declaration. Raises BadOption."""
         ...
 
     def test_system(self, name: str) -> SystemTest:

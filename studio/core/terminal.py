@@ -13,7 +13,7 @@ _COLOURS = {"red": 31, "yellow": 33}
 def print_line(
     message: object = "", *, err: bool = False, colour: Literal["red", "yellow", ""] = "", end: str = "\n"
 ) -> None:
-    """Print a message with escapes in the place of control characters and of what the stream cannot encode.
+    """Print a message with escapes in place of control characters and of what the stream cannot encode.
 
     Args:
         err: print to stderr.
@@ -28,7 +28,7 @@ def print_line(
 
 
 def print_json(value: Any, *, indent: int | None = None) -> None:
-    """Print JSON on one line (or indented), readable, with JSON escapes in the place of control characters."""
+    """Print JSON on one line (or indented), readable, with JSON escapes in place of control characters."""
     text = json.dumps(value, ensure_ascii=False, indent=indent)
     print_line("".join(char if is_visible(char) or char == "\n" else f"\\u{ord(char):04x}" for char in text))
 

@@ -27,7 +27,7 @@ class MonotonicClock:
 
 @dataclass(frozen=True)
 class TimeBase:
-    """How a voice's frames lie on its samples.
+    """Positions of a voice's frames on its samples.
 
     Frame k of a recording owns samples [k * frame_samples - phase, (k + 1) * frame_samples - phase);
     frame k of an utterance makes samples [k * frame_samples, (k + 1) * frame_samples).
@@ -38,7 +38,7 @@ class TimeBase:
     phase: int
 
     def frame_of_time(self, time_s: float) -> int:
-        """The frame boundary nearest to a time in a recording (DESIGN: rounding (t * rate) / frame_samples)."""
+        """The frame boundary nearest to a time in a recording: (t * rate) / frame_samples, rounded."""
         return round(time_s * self.rate_hz / self.frame_samples)
 
     def samples(self, frames: int) -> int:

@@ -1,6 +1,6 @@
-"""Which systems an utterance came through: one may lead back to the studio that declares it, and so call itself.
+"""Detection of loops: the systems through which an utterance came; one may lead back to the studio that declares it.
 
-Each system has an id for as long as its studio runs. The ids go along in a header, or to a program in a variable.
+Each system has an id while its studio runs. The ids are passed on in a header, or to a program in a variable.
 """
 
 import os
@@ -28,15 +28,15 @@ def new_id() -> str:
 
 
 def read_via(value: str) -> tuple[str, ...]:
-    """The ids of a header or of a variable; none where it is malformed."""
+    """The ids of a header or of a variable; none if it is malformed."""
     return tuple(value.split(",")) if _IDS.fullmatch(value) else ()
 
 
 def through(name: str, system: str, via: tuple[str, ...]) -> tuple[str, ...]:
-    """The ids behind one more system. Raises LeadsBack.
+    """The ids after one more system. Raises LeadsBack.
 
     Args:
-        name, system: of that system, and its id.
+        name, system: name and id of that system.
         via: ids of the systems before it.
     """
     via = via or read_via(os.environ.get(VARIABLE, ""))
@@ -50,7 +50,7 @@ def through(name: str, system: str, via: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def set_current(via: tuple[str, ...]) -> None:
-    """What ``via_headers`` and ``via_variables`` say in this task and in those that it starts."""
+    """Set the ids of ``via_headers`` and ``via_variables`` for this task and those that it starts."""
     _current.set(via)
 
 
@@ -60,5 +60,5 @@ def via_headers() -> Mapping[str, str]:
 
 
 def via_variables() -> Mapping[str, str]:
-    """The variable of a program that is a system."""
+    """The environment variable for a program that is a system."""
     return {VARIABLE: ",".join(_current.get())} if _current.get() else {}

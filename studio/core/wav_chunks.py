@@ -1,7 +1,7 @@
-"""WAV headers as programs write them, made plain for libsndfile.
+"""Converts WAV headers of other programs to a plain form for libsndfile.
 
-libsndfile takes a data chunk of size 0 as empty, knows no BW64 and names few reasons. Here the chunks of a RIFF, RIFX,
-RF64 or BW64 file are read, and a file of the chunks ``fmt``, ``fact`` and ``data`` with true sizes is made of them.
+libsndfile treats a data chunk of size 0 as empty, does not read BW64 and gives few reasons. ``plain_wav`` reads the
+chunks of a RIFF, RIFX, RF64 or BW64 file, and returns a file of ``fmt``, ``fact`` and ``data`` with true sizes.
 EBU Tech 3306 (RF64), ITU-R BS.2088 (BW64).
 """
 
@@ -12,7 +12,7 @@ from studio.core.errors import BadFile
 
 _ORDERS = {b"RIFF": "<", b"RIFX": ">", b"RF64": "<", b"BW64": "<"}
 _UNKNOWN = 0xFFFFFFFF  # RF64: the size is in ds64
-_STREAMED = 0x7FFF0000  # from here on: what programs write that do not know the size yet
+_STREAMED = 0x7FFF0000  # sizes from here on come from programs that do not know the size yet
 _EXTENSIBLE = 0xFFFE
 _MOST_CHUNKS = 10_000
 

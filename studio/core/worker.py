@@ -1,8 +1,8 @@
 """A Python process of lower priority for work that would otherwise hold the interpreter lock of the server.
 
 Parsing a trace and the steps of a small net are many short Python operations. In a thread they delay the event loop and
-the engine by a switch interval at every turn, and listeners hear it. Functions and results are pickled; both ends are
-this package.
+the engine by a switch interval each time, which listeners hear. Functions and results are pickled; both ends run this
+package.
 """
 
 import atexit
@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 
 from studio.core.errors import StudioError, Unavailable
 
-NICENESS = 5  # a third of the engine's share where both want the same core: more would stop it on a busy machine
+NICENESS = 5  # a third of the engine's share if both need the same core; more would stop it on a busy machine
 POLL_S = 0.1  # how often a running call is checked
 _ROOT = Path(__file__).resolve().parents[2]
 _START = "from studio.core.worker import serve; serve()"
@@ -37,18 +37,18 @@ def call_here(function: Callable[..., T], *arguments: Any) -> T:
 
 
 class WorkerLost(Unavailable):
-    """The process ended, or was ended, instead of answering."""
+    """The process ended or was killed before it answered."""
 
 
 class WorkerProcess:
     """A process that runs one function at a time; started by ``start`` or the first call.
 
-    Thread-safe; a call waits for the one before it. Where no process can be started, calls run in the caller's thread.
+    Thread-safe; calls run one after another. If no process can be started, they run in the caller's thread.
 
     Args:
         name: for messages.
         prepare: called in the new process before the first call: a function of a module.
-        idle_s: the process ends after so long without a call, and its memory is free; None for never.
+        idle_s: the process ends after this time without a call, which frees its memory; None for never.
     """
 
     def __init__(self, name: str, prepare: Callable[[], object] | None = None, idle_s: float | None = None) -> None:
@@ -60,7 +60,7 @@ class WorkerProcess:
 
     @property
     def pid(self) -> int | None:
-        """The process's number; None where none runs."""
+        """The process id; None if it does not run."""
         process = self._process
         return process.pid if process is not None and process.poll() is None else None
 
@@ -119,7 +119,7 @@ class WorkerProcess:
                 self.close()
                 _log.warning("the %s process did not answer and will be started again", self._name)
                 raise WorkerLost(f"the {self._name} process did not answer", "try again") from error
-            except BaseException:  # not pickled, or interrupted: what it answers would be another call's
+            except BaseException:  # not pickled, or interrupted: its answer would be taken for that of the next call
                 self.close()
                 raise
             finally:
@@ -163,10 +163,10 @@ def _end(process: "subprocess.Popen[bytes] | None") -> None:
 
 
 def serve() -> None:
-    """The process: read functions from standard input, write results to standard output, end with its parent."""
+    """Main loop: read functions from standard input, write results to standard output, end with the parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl+C is for the parent
     answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what a library prints is no answer
+    os.dup2(2, 1)  # output of libraries must not mix with answers
     calls: SimpleQueue[tuple[Callable[..., Any], tuple[Any, ...]]] = SimpleQueue()
     prepare, idle_s = pickle.load(sys.stdin.buffer)
     if hasattr(os, "nice"):

@@ -1,4 +1,4 @@
-"""A client's socket at a front: whole messages are passed on as they came, and the server's parser gets the rest."""
+"""A client's socket at a front: whole messages are forwarded unchanged, and the server's parser gets the rest."""
 
 from collections.abc import Callable
 from enum import Enum
@@ -12,23 +12,23 @@ from studio.serve.middleware.connections import Connection, connection_of
 
 _MAX_HELD_BYTES = 65_536
 _MAX_CONTROL_BYTES = 125
-_MASKED = 0x80  # of the second byte of a frame
+_MASKED = 0x80  # bit of a frame's second byte
 
 
 class Decision(Enum):
-    """What becomes of a client's message: passed on as it came, dropped, or given to ``WebSocket.receive``."""
+    """What to do with a client's message: forward it unchanged, drop it, or give it to ``WebSocket.receive``."""
 
     PASS, DROP, READ = range(3)
 
 
 class ClientSocket:
-    """A client's accepted socket, of which messages are taken before the server's parser.
+    """A client's accepted socket, whose messages are intercepted before the server's parser.
 
-    A message that is read holds what comes after it until ``release``. A client that sends fragments, or what is no
-    WebSocket, is left to the parser.
+    After a message for ``WebSocket.receive``, later data is held until ``release``. A client that sends fragments or
+    invalid frames is left to the parser.
 
     Args:
-        decide: what becomes of a text message.
+        decide: decides about a text message.
     """
 
     def __init__(self, scope: Scope, decide: Callable[[bytes], Decision] = lambda text: Decision.PASS) -> None:
@@ -48,7 +48,7 @@ class ClientSocket:
         on_end: Callable[[int, str], None],
         on_text: Callable[[bytes], bool] = lambda text: True,
     ) -> None:
-        """Pass messages to and from this socket of a replica; see ``ReplicaSocket.listen``."""
+        """Forward messages to and from a replica's socket; see ``ReplicaSocket.listen``."""
         self.detach()
         self._to = socket
         socket.on_paused = self._on_full
@@ -66,7 +66,7 @@ class ClientSocket:
             self._connection.transport.write(frames)
 
     def release(self) -> None:
-        """The message that was read is done: go on with those after it."""
+        """Continue with the data held since the last message for ``WebSocket.receive``."""
         if self._is_held:
             self._is_held = False
             data, self._rest = self._rest, b""
@@ -83,19 +83,19 @@ class ClientSocket:
     # --- called by the connection --------------------------------------------------------------------
 
     def on_writable(self, is_writable: bool) -> None:
-        """The client does not keep up, or does again."""
+        """The client's write buffer is full, or has room again."""
         self._is_writable = is_writable
         if self._to is not None:
             self._to.pause(not is_writable)
 
     def take(self, data: bytes) -> bytes:
-        """Take bytes of the client; returns those that the parser is to have."""
+        """Process bytes from the client; returns those for the parser."""
         data = self._rest + data if self._rest else data
         if self._is_held:
             self._rest = data
             self._pause_if_needed()
             return b""
-        size, begin, done, others = len(data), 0, 0, b""  # [begin, done): to be passed on
+        size, begin, done, others = len(data), 0, 0, b""  # [begin, done): to be forwarded
         for at, payload, end in split_frames(data):
             first, length = data[at], end - payload
             is_control = 0x88 <= first <= 0x8A and length <= _MAX_CONTROL_BYTES
@@ -129,7 +129,7 @@ class ClientSocket:
             self._to.send_frames(frames)
 
     def _on_full(self, is_full: bool) -> None:
-        """The replica does not keep up, or does again."""
+        """The replica's write buffer is full, or has room again."""
         self._is_full = is_full
         self._pause_if_needed()
 

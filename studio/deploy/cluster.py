@@ -1,4 +1,4 @@
-"""The deployments of Ray Serve: replicas, and fronts where a cluster has them. Serve places and restarts them.
+"""The deployments of Ray Serve: replicas, and a cluster's fronts. Serve places and restarts them.
 
 Sockets and requests do not pass through Ray: a front sends them to the address of a replica (ADR 0049).
 """
@@ -23,25 +23,25 @@ from studio.serve.settings import ServeSettings
 
 NAMESPACE, APP = "studio", "studio"
 _ANNOUNCE_S, _FORGET_S = 0.5, 5.0
-_ANSWER_S = 30.0  # of the directory, whose process may still start
+_ANSWER_S = 30.0  # for an answer of the directory, whose process may still be starting
 _KNOWN_S = 15.0  # for a front to notice a new replica
 
 
 @ray.remote(num_cpus=0, max_restarts=-1)
 class Directory:
-    """Addresses of the replicas by name; one that has not announced itself for ``_FORGET_S`` is left out."""
+    """Addresses of the replicas by name, without those that have not announced themselves for ``_FORGET_S``."""
 
     def __init__(self) -> None:
         self._seen = dict[str, tuple[str, float]]()
         self._asked_s = -_FORGET_S
 
     def announce(self, name: str, url: str) -> bool:
-        """A replica runs at ``url``; whether a front asks for replicas."""
+        """Register a replica at ``url``; returns whether a front asks for replicas."""
         self._seen[name] = url, time.monotonic()
         return time.monotonic() - self._asked_s < _FORGET_S
 
     def replicas(self) -> dict[str, str]:
-        """Those that run."""
+        """The running replicas."""
         self._asked_s = time.monotonic()
         oldest_s = self._asked_s - _FORGET_S
         self._seen = {name: one for name, one in self._seen.items() if one[1] >= oldest_s}
@@ -49,7 +49,7 @@ class Directory:
 
 
 def directory(key: str) -> Any:
-    """The directory of the replicas that have this key."""
+    """The directory of the replicas with this key."""
     return Directory.options(  # pyright: ignore[reportAttributeAccessIssue]
         name=f"directory-{hashlib.sha256(key.encode()).hexdigest()[:16]}",
         namespace=NAMESPACE,
@@ -77,12 +77,12 @@ class Replica:
         self._server = ReplicaServer(hosting, key, host, (*proxies, host), drain_s)
         self._name = serve.get_replica_context().replica_id.unique_id
         self._key, self._ended = key, threading.Event()
-        if self._announce():  # Serve goes on to drain another one as soon as this one is ready
+        if self._announce():  # Serve drains another replica as soon as this one is ready
             self._server.until_asked(_KNOWN_S)
         threading.Thread(target=self._keep_announcing, name="announce", daemon=True).start()
 
     def _announce(self) -> bool:
-        with contextlib.suppress(RayError):  # the directory restarts
+        with contextlib.suppress(RayError):  # the directory is restarting
             found = directory(self._key).announce.remote(self._name, self._server.url)
             return ray.get(found, timeout=_ANSWER_S)
         return False
@@ -96,22 +96,22 @@ class Replica:
         self._server.check()
 
     def record_autoscaling_stats(self) -> dict[str, float]:
-        """For ``studio.deploy.scaling.free_slots_policy``."""
+        """The input of ``studio.deploy.scaling.free_slots_policy``."""
         load = self._server.load()
         return {"busy": (load.places - load.free + load.waiting) / load.places}
 
     async def __del__(self) -> None:
-        """Called by Serve before it ends the process: utterances are finished."""
+        """Finish the utterances; called by Serve before it ends the process."""
         await asyncio.to_thread(self._server.stop)
         self._ended.set()
 
 
 @serve.deployment(name="front", max_replicas_per_node=1, ray_actor_options={"num_cpus": 0.1})
 class FrontServer:
-    """A front at the settings' address, on a node of a cluster. ``replicas`` makes them a part of its application."""
+    """A front at the settings' address, on a node of a cluster. ``replicas`` adds them to its application."""
 
     def __init__(self, settings: ServeSettings, key: str, replicas: Any) -> None:
-        del replicas  # a handle: the front finds them by the directory
+        del replicas  # a handle: the front finds the replicas through the directory
         self._server = build_server(Front(settings, find_members(key)), settings, loop="auto", is_front=True)
         prepare_process()
         self._thread = threading.Thread(

@@ -1,4 +1,4 @@
-"""Requests and sockets as a front passes them on."""
+"""Forwarding of requests and sockets by a front."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Iterable
@@ -17,7 +17,7 @@ from studio.serve.adapters.speech import NO_QUEUE
 from studio.serve.middleware.bodies import BODY_S
 from studio.serve.middleware.connections import close_socket
 
-MAX_KEPT_BYTES = 65_536  # of a request that can be sent to another replica; a longer one is passed on as it comes
+MAX_KEPT_BYTES = 65_536  # of a request that can be sent again to another replica; a longer one is streamed
 _OF_ONE_HOP = frozenset(
     b"connection keep-alive proxy-authenticate proxy-authorization proxy-connection te trailer transfer-encoding "
     b"upgrade".split()
@@ -34,22 +34,22 @@ NOBODY = JSONResponse(
 
 
 def path_of(scope: Scope) -> str:
-    """The path of a request as it came.
+    """The unchanged path of a request.
 
-    It may be no path: behind the address of a replica, ``@host`` or ``%2F@host`` would name another host.
+    It may be invalid: after the address of a replica, ``@host`` or ``%2F@host`` would name another host.
     """
     return scope["raw_path"].decode("latin-1").removeprefix(scope.get("root_path", ""))
 
 
 def address(scope: Scope, member: Member) -> URL:
-    """Where a replica has what a request asks for. ``path_of`` the request begins with a slash."""
+    """The URL of a request at a replica. ``path_of`` the request must begin with a slash."""
     path = path_of(scope)
     query = scope["query_string"].decode("latin-1")
     return URL(f"{member.url}{path}{'?' if query else ''}{query}", encoded=True)
 
 
 def headers_for(scope: Scope, key: str) -> "CIMultiDict[str]":
-    """A request's headers as a replica gets them: who asks, and the key of the replicas."""
+    """A request's headers for a replica, with the client's address and the replicas' key."""
     found = CIMultiDict[str]()
     for name, value in scope["headers"]:
         if name not in _OF_ONE_HOP | _REPLACED and not name.startswith(b"sec-websocket-"):
@@ -61,11 +61,11 @@ def headers_for(scope: Scope, key: str) -> "CIMultiDict[str]":
 
 
 class Gone(Exception):
-    """The client has left."""
+    """The client has disconnected."""
 
 
 class Body:
-    """The body of a request: all of it where it is short, so that it can be sent again."""
+    """The body of a request; a short one is read completely, so that it can be sent again."""
 
     def __init__(self, receive: Receive) -> None:
         self._receive = receive
@@ -73,17 +73,17 @@ class Body:
         self.is_read = asyncio.Event()
 
     async def begin(self) -> None:
-        """Read the start of it."""
+        """Read its beginning."""
         while not self._is_whole and len(self._start) < MAX_KEPT_BYTES:
             self._start += await self._next()
 
     @property
     def can_be_sent(self) -> bool:
-        """Whether all of it is here, or nothing was passed on yet."""
+        """Whether it has been read completely, or nothing has been forwarded yet."""
         return self._is_whole or not self._is_used
 
     def data(self) -> "bytes | AsyncGenerator[bytes] | None":
-        """For aiohttp."""
+        """The body in aiohttp's form."""
         return (self._start or None) if self._is_whole else self._parts()
 
     async def _parts(self) -> AsyncGenerator[bytes]:
@@ -102,7 +102,7 @@ class Body:
         return message.get("body", b"")
 
     async def until_gone(self) -> None:
-        """Returns when the client has left."""
+        """Return when the client has disconnected."""
         await self.is_read.wait()
         while (await self._receive())["type"] != "http.disconnect":
             pass
@@ -116,11 +116,11 @@ async def forward(
     session: aiohttp.ClientSession,
     key: str,
 ) -> None:
-    """Answer a request by the first replica that can; one that says 503 is followed by the next.
+    """Answer a request by the first replica that can; after a 503, the next one is asked.
 
-    ``members`` come with whether an utterance may wait in their queue.
+    ``members``: each with whether an utterance may wait in its queue.
 
-    A request that changes something is not sent again once a replica may have read it.
+    A request with side effects is not sent again once a replica may have read it.
     """
     body, headers = Body(receive), headers_for(scope, key)
     try:
@@ -162,7 +162,7 @@ async def _answer(
     headers: "CIMultiDict[str]",
     session: aiohttp.ClientSession,
 ) -> Response | None:
-    """Pass a replica's answer on. Its refusal, or why there is none, before anything was passed on."""
+    """Forward a replica's answer; returns a refusal or an error response instead if nothing was forwarded."""
     is_begun = False
     try:
         async with session.request(
@@ -174,7 +174,7 @@ async def _answer(
             skip_auto_headers=_NO_AUTO_HEADERS,
         ) as response:
             fields = [(name, value) for name, value in response.raw_headers if name.lower() not in _OF_ONE_HOP]
-            if response.status == 503 or (response.status == 429 and not may_wait):  # 429 as Cartesia and Deepgram say
+            if response.status == 503 or (response.status == 429 and not may_wait):  # 429: Cartesia, Deepgram
                 content = await response.read()
                 refusal = Response(content, 503)
                 refusal.raw_headers = [(name.lower(), value) for name, value in fields]
@@ -192,7 +192,7 @@ async def _answer(
 
 
 async def connect(scope: Scope, member: Member, key: str) -> ReplicaSocket:
-    """The same socket at a replica. Raises Refused, OSError, TimeoutError."""
+    """Open a client's socket at a replica. Raises Refused, OSError, TimeoutError."""
     url = str(address(scope, member)).replace("http", "ws", 1)
     socket = await ReplicaSocket.connect(url, headers_for(scope, key), scope.get("subprotocols", ()))
     member.sockets.add(socket)
@@ -200,14 +200,14 @@ async def connect(scope: Scope, member: Member, key: str) -> ReplicaSocket:
 
 
 async def refuse(websocket: WebSocket, status: int) -> None:
-    """Answer a handshake as a replica did, which has no body that a client could read."""
+    """Refuse a handshake with a replica's status; the replica's response has no body for the client."""
     error = {"code": "busy" if status == 503 else "refused", "message": "try again in a moment"}
     retry = {"Retry-After": "1"} if status == 503 else {}
     await websocket.send_denial_response(JSONResponse(error, status, retry))
 
 
 async def tunnel(websocket: WebSocket, members: Iterable[Member], key: str) -> None:
-    """Pass a socket to the first replica that accepts it, and keep it there."""
+    """Connect a socket to the first replica that accepts it, until either side closes it."""
     status = 503
     for member in members:
         try:
@@ -243,12 +243,12 @@ async def _stay(websocket: WebSocket, socket: ReplicaSocket) -> None:
 
 
 async def _read(websocket: WebSocket, socket: ReplicaSocket) -> None:
-    """Pass on what the server's parser reads."""
+    """Forward the messages from the server's parser."""
     while (message := await websocket.receive())["type"] == "websocket.receive":
         await send_up(socket, message)
 
 
 async def send_up(socket: ReplicaSocket, message: Message) -> None:
-    """Pass a client's message on."""
+    """Forward a client's message to a replica."""
     text = message.get("text")
     await socket.send(message["bytes"] if text is None else text)

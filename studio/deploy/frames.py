@@ -1,6 +1,6 @@
-"""WebSocket frames as a front passes them on, as they came, and its sockets to replicas.
+"""WebSocket frames, which a front forwards unchanged, and its sockets to replicas.
 
-A task, a parser and a new frame for each message took 0.2 ms of CPU for a packet of sound.
+With a task, a parser and a new frame for each message, a packet of sound took 0.2 ms of CPU.
 """
 
 import asyncio
@@ -17,18 +17,18 @@ from websockets.uri import parse_uri
 
 from studio.serve.middleware.connections import SILENCE_S
 
-SERVICE_RESTART = 1012  # close code of a socket whose replica is gone; the client may connect again at once
+SERVICE_RESTART = 1012  # close code of a socket whose replica has ended; the client may reconnect at once
 LOST = (SERVICE_RESTART, "the replica has ended; connect again")
-_MAX_REPLICA_BYTES = 4 * 2**20  # of a message of a replica
+_MAX_REPLICA_BYTES = 4 * 2**20  # of a replica's message
 TEXT, BINARY = 0x81, 0x82  # first byte of a message in one frame
 _CONNECT_S = 5.0
-_HEAD_BYTES = 65_536  # of the answer to a handshake
+_HEAD_BYTES = 65_536  # of a handshake's response
 
 
 def split_frames(data: bytes, at: int = 0) -> Iterator[tuple[int, int, int]]:
-    """The frames that ``data`` has from ``at`` on: beginning, beginning of the payload, end.
+    """The frames of ``data`` from ``at`` on: start of the frame, start of its payload, end.
 
-    The last one may be incomplete: its end lies behind the end of ``data``.
+    The last one may be incomplete: its end is beyond the end of ``data``.
     """
     size = len(data)
     while size - at >= 2:
@@ -47,12 +47,12 @@ def split_frames(data: bytes, at: int = 0) -> Iterator[tuple[int, int, int]]:
 
 
 def server_frame(data: str | bytes) -> bytes:
-    """A message as a server sends it."""
+    """The frame of a server's message."""
     return _frame(data, mask=False)
 
 
 def client_frame(data: str | bytes) -> bytes:
-    """A message as a client sends it."""
+    """The masked frame of a client's message."""
     return _frame(data, mask=True)
 
 
@@ -62,7 +62,7 @@ def _frame(data: str | bytes, *, mask: bool) -> bytes:
 
 
 class Refused(Exception):
-    """A replica does not accept the socket; ``status`` is its answer's."""
+    """A replica refuses the socket with the HTTP status ``status``."""
 
     def __init__(self, status: int) -> None:
         super().__init__(status)
@@ -70,10 +70,10 @@ class Refused(Exception):
 
 
 class ReplicaSocket(asyncio.Protocol):
-    """A connection to a replica; made by ``connect``. Nothing is read before ``listen``.
+    """A connection to a replica, made by ``connect``. After the handshake, nothing is read before ``listen``.
 
     Attributes:
-        subprotocol: the one that the replica chose.
+        subprotocol: chosen by the replica.
     """
 
     def __init__(self, protocol: ClientProtocol) -> None:
@@ -105,7 +105,7 @@ class ReplicaSocket(asyncio.Protocol):
             if "Host" in headers:
                 del request.headers["Host"]
             for name, value in headers.items():
-                request.headers[name] = value  # adds it
+                request.headers[name] = value  # appends
             protocol.send_request(request)
             socket._write(*protocol.data_to_send())
             try:
@@ -124,9 +124,9 @@ class ReplicaSocket(asyncio.Protocol):
         """Read the connection.
 
         Args:
-            pass_on: gets the bytes of whole frames.
+            pass_on: called with the bytes of whole frames.
             on_end: called once, with code and reason, unless ``close`` was called before.
-            on_text: gets the payload of a text message; whether it is passed on.
+            on_text: called with the payload of a text message; returns whether to forward it.
         """
         self._pass_on, self._on_end, self._on_text = pass_on, on_end, on_text
         if self._is_over:
@@ -136,29 +136,29 @@ class ReplicaSocket(asyncio.Protocol):
         self.data_received(b"")
 
     def send_frames(self, frames: bytes) -> None:
-        """Send frames as a client makes them."""
+        """Send a client's frames."""
         if not self._is_over:
             self._transport.write(frames)
 
     async def send(self, data: str | bytes) -> None:
-        """Send a message, once the replica keeps up."""
+        """Send a message once the write buffer has room."""
         await self._can_write.wait()
         self.send_frames(client_frame(data))
 
     def pause(self, is_paused: bool) -> None:
-        """Stop reading, or go on."""
+        """Stop or resume reading."""
         if not self._is_over:
             (self._transport.pause_reading if is_paused else self._transport.resume_reading)()
 
     def close(self) -> None:
-        """Say goodbye; ``on_end`` is not called."""
+        """Close the connection without calling ``on_end``."""
         if not self._is_over and self._protocol.state is State.OPEN:
             self._protocol.send_close(1000)
             self._write(*self._protocol.data_to_send())
         self._end()
 
     def lose(self) -> None:
-        """The replica is gone: ``on_end`` is called, and what was not sent is dropped."""
+        """Treat the replica as lost: call ``on_end`` and drop unsent data."""
         self._lose(*LOST)
         self._transport.abort()
 
@@ -190,7 +190,7 @@ class ReplicaSocket(asyncio.Protocol):
     # --- inside --------------------------------------------------------------------------------------
 
     def _shake_hands(self, data: bytes) -> bytes:
-        """Returns what follows the answer."""
+        """Process the handshake's response; returns the data after it."""
         end = data.find(b"\r\n\r\n")
         if end < 0 and len(data) < _HEAD_BYTES:
             return data
@@ -209,8 +209,8 @@ class ReplicaSocket(asyncio.Protocol):
         return data[end + 4 :]
 
     def _read(self, data: bytes, pass_on: Callable[[bytes], None]) -> bytes:
-        """Pass frames on; returns the beginning of one that is not complete."""
-        size, begin, done = len(data), 0, 0  # [begin, done): to be passed on
+        """Forward frames; returns the incomplete last one."""
+        size, begin, done = len(data), 0, 0  # [begin, done): to be forwarded
         for at, payload, end in split_frames(data):
             if end > size:
                 if end - payload > _MAX_REPLICA_BYTES:
@@ -220,7 +220,7 @@ class ReplicaSocket(asyncio.Protocol):
             if first == BINARY:
                 done = end
                 continue
-            if begin < done:  # in order: the reader of the text may send something
+            if begin < done:  # first, to keep the order: ``on_text`` may send something
                 pass_on(data[begin:done])
             begin, done = at, end
             if first == TEXT:
@@ -250,7 +250,7 @@ class ReplicaSocket(asyncio.Protocol):
             self._transport.write(data)
 
     def _check_alive(self) -> None:
-        """A replica sends pings; one whose machine is gone does not."""
+        """Check that the replica still sends pings; if its machine is down, the connection does not end."""
         left_s = self._active_s + 2.0 * SILENCE_S - self._loop.time()
         if left_s > 0.0:
             self._timer = self._loop.call_later(left_s, self._check_alive)

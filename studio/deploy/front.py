@@ -1,7 +1,7 @@
-"""The front: one address before several replicas. It speaks nothing and stores nothing.
+"""The front: one address for several replicas. It neither synthesises nor stores anything.
 
-A socket stays with a replica (``relay``, ``forwarding.tunnel``). Requests that speak go to a replica with room, those
-of raters and of traces to any, and a browser's others to the same one as before: its pages have state there.
+A socket stays with a replica (``relay``, ``forwarding.tunnel``). Speech requests go to a replica with a free slot,
+those for rating pages and traces to any, and other requests of a browser always to the same one, which has its state.
 """
 
 import asyncio
@@ -30,31 +30,31 @@ from studio.deploy.load import LOAD_PATH, Load
 from studio.deploy.members import KEY_HEADER, Member, Members
 from studio.deploy.relay import SpeakRelay
 from studio.serve.middleware.addresses import network_of
-from studio.serve.middleware.auth import FOREIGN_PATHS, RATER_PATHS, HostOriginMiddleware, KeyMiddleware
+from studio.serve.middleware.auth import ADAPTER_PATHS, PATHS_WITHOUT_KEY, HostOriginMiddleware, KeyMiddleware
 from studio.serve.server import DRAIN, Drain
 from studio.serve.settings import ServeSettings
 
 _SPEAK = "/ws/speak"
-_START_S = 5.0  # for the first replica to answer, before the first client is accepted
-_KEEP_S = 2.0  # an unused connection: less than the 5 s after which a replica closes it
+_START_S = 5.0  # longest wait for the first replica's answer before clients are accepted
+_KEEP_S = 2.0  # lifetime of an unused connection: less than the 5 s after which a replica closes it
 _NO_LOAD = Load(pid=0, places=0, free=0, waiting=0, step_share=0.0, is_draining=False)
 _METRICS_S = 2.0
 _log = logging.getLogger("studio.deploy")
 
 
 class _Refusing:
-    """What ``Drain`` asks to refuse utterances."""
+    """Stands in for the engine: ``Drain`` tells it to refuse utterances."""
 
     def __init__(self) -> None:
         self.is_closing = False
 
     def drain(self) -> None:
-        """Take no more sockets."""
+        """Accept no more sockets."""
         self.is_closing = True
 
 
 class Front:
-    """ASGI app. Key, Host and Origin are checked here; the replicas take a key that only fronts have.
+    """ASGI app. Key, Host and Origin are checked here; the replicas require a key that only fronts have.
 
     Attributes:
         state: for ``studio.serve.server``.
@@ -115,10 +115,10 @@ class Front:
             await BAD_TARGET(scope, receive, send)
 
     async def _serve_socket(self, websocket: WebSocket, path: str) -> None:
-        if self._closing.is_closing:  # the replicas have the limit: a full one may close an idle socket for a new one
+        if self._closing.is_closing:  # not for the limit of sockets: a full replica may close an idle one for a new one
             await refuse(websocket, 503)
         elif path == LOAD_PATH:
-            await refuse(websocket, 404)  # for fronts alone
+            await refuse(websocket, 404)  # only for fronts
         elif path != _SPEAK:
             await tunnel(websocket, (one for one, _ in self._roomy()), self._members.key)
         else:
@@ -130,17 +130,17 @@ class Front:
                 self._relays.discard(relay)
 
     def _order(self, scope: Scope, path: str) -> Iterable[tuple[Member, bool]]:
-        """The replicas to ask, one after the other, and whether an utterance may wait there."""
-        if path.startswith(FOREIGN_PATHS) and not path.startswith("/gradio_api/"):
+        """The replicas to ask in order, each with whether an utterance may wait there."""
+        if path.startswith(ADAPTER_PATHS) and not path.startswith("/gradio_api/"):
             return self._roomy()
-        if RATER_PATHS.fullmatch(path) or path.startswith("/traces/"):
+        if PATHS_WITHOUT_KEY.fullmatch(path) or path.startswith("/traces/"):
             found = self._members.shuffled()
         else:
             found = self._members.by_address(network_of(scope["client"][0] if scope["client"] else ""))
         return ((one, True) for one in found)
 
     def _roomy(self) -> Iterator[tuple[Member, bool]]:
-        """Those with room, where nothing waits; then the one with the shortest queue."""
+        """Replicas with a free slot, where no utterance may wait; then the one with the shortest queue."""
         for one in self._members.with_room():
             yield one, False
         last = self._members.shortest_queue()
@@ -180,7 +180,7 @@ class Front:
 
 
 class _MetricsOfReplicas(Collector):
-    """The metrics of all replicas, each with its name."""
+    """The metrics of all replicas, labelled with the replicas' names."""
 
     def __init__(self, texts: dict[str, str]) -> None:
         self._texts = texts
@@ -207,5 +207,5 @@ def _state(member: Member) -> dict[str, Any]:
 
 
 def shared_cookie(replica_key: str, key: str) -> str:
-    """The value of the cookie of ``key``, equal at all fronts that know both keys; a new key ends it."""
+    """The value of the cookie for ``key``, equal at all fronts with both keys; a new key invalidates it."""
     return hmac.new(replica_key.encode(), b"cookie of the fronts\0" + key.encode(), hashlib.sha256).hexdigest()

@@ -1,4 +1,4 @@
-"""What a server hosts, as values that can be sent to another process, and the app that is built from them."""
+"""What a server hosts, as values that can be sent to another process, and the app built from them."""
 
 from collections.abc import Callable, Generator
 from contextlib import closing, contextmanager
@@ -23,8 +23,8 @@ class Hosting:
     Attributes:
         settings: of the server; ``settings_file`` may declare systems.
         normaliser: makes the normaliser of a lexicon's file.
-        lexicon: words with their pronunciation; None for none.
-        places, queue: concurrency slots and length of the queue; None for that of the settings.
+        lexicon: words with their pronunciation, or None.
+        places, queue: concurrency slots and length of the queue; None for those of the settings.
         owner_code: a secret; ``/?owner=CODE`` signs a browser in as the owner.
     """
 

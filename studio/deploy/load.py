@@ -1,20 +1,20 @@
-"""What a replica reports to the fronts."""
+"""A replica's report to the fronts."""
 
 from dataclasses import dataclass
 
-LOAD_PATH = "/replica/load"  # a socket: a report for every message
+LOAD_PATH = "/replica/load"  # a socket that answers every message with a report
 
 
 @dataclass(frozen=True)
 class Load:
-    """What a replica reports.
+    """The load of a replica.
 
     Attributes:
         pid: its process.
-        places, free: concurrency slots, and those that are neither used nor waited for.
+        places, free: concurrency slots, and those neither used nor waited for.
         waiting: length of its queue.
         step_share: time of an engine step over the duration of its frame; at 1 it cannot keep up with speech.
-        is_draining: it takes no new utterances.
+        is_draining: whether it refuses new utterances.
     """
 
     pid: int

@@ -33,14 +33,15 @@ def check_ray() -> None:
 
 @contextmanager
 def local_ray() -> Generator[None]:
-    """A Ray of this machine alone, which ends with this process.
+    """Ray on this machine only, until this process ends.
 
-    Ray runs the code of whoever reaches it, so it listens on loopback and wants a token that only its processes have.
+    Ray runs code from anyone who can reach it, so it listens on loopback and requires a token known only to its
+    processes.
     """
     os.environ |= {
         "RAY_AUTH_MODE": "token",
         "RAY_AUTH_TOKEN": secrets.token_hex(32),
-        "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # the switch between loopback and other interfaces, on Linux as well
+        "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # selects loopback, on Linux as well
         "RAY_USAGE_STATS_ENABLED": "0",
         "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     }
@@ -49,7 +50,7 @@ def local_ray() -> Generator[None]:
 
     logging.getLogger("ray").setLevel(logging.WARNING)
     logging.getLogger("ray.serve").setLevel(logging.WARNING)
-    folder = tempfile.mkdtemp(prefix="ray-")  # a short path: it holds Unix sockets
+    folder = tempfile.mkdtemp(prefix="ray-")  # a short path, for the Unix sockets in it
     try:
         ray.init(
             include_dashboard=False,
@@ -65,7 +66,7 @@ def local_ray() -> Generator[None]:
 
 
 def deploy(hosting: "Hosting", count: int, key: str, drain_s: float) -> None:
-    """Start replicas in ``local_ray``, or replace those that run one after the other. Returns when they are ready.
+    """Start replicas in ``local_ray``, or replace the running ones one by one. Returns when they are ready.
 
     Raises BadOption: there are GPUs, but fewer than replicas.
     """
@@ -78,7 +79,7 @@ def deploy(hosting: "Hosting", count: int, key: str, drain_s: float) -> None:
     gpus = 0 if hosting.device == "cpu" else int(resources.get("GPU", 0))
     if gpus and count > gpus:
         raise BadOption(f"{count} replicas need a GPU each", f"there are {gpus}; or give --device cpu")
-    # One more than there are fits, for a replacement. Ray counts hundredths at most.
+    # Shares for one more replica, so that a replacement fits. Ray counts CPUs in hundredths.
     share = math.floor(100.0 * resources.get("CPU", 1.0) / (count + 1)) / 100.0
     cpus = _CPUS_BESIDE_GPU if gpus else min(float(hosting.threads), share)
     options = {

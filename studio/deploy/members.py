@@ -1,4 +1,4 @@
-"""The replicas behind a front: which there are, the load that each reports, and which is chosen for an utterance."""
+"""The replicas behind a front: their addresses and loads, and the choice of one for an utterance."""
 
 import asyncio
 import json
@@ -15,25 +15,25 @@ from multidict import CIMultiDict
 from studio.deploy.frames import Refused, ReplicaSocket, client_frame
 from studio.deploy.load import LOAD_PATH, Load
 
-FRESH_S = 0.1  # an older report of a load is not used
+FRESH_S = 0.1  # oldest usable report of a load
 KEY_HEADER = "X-Studio-Key"
 _ASK_S = 0.04  # between two reports
-_ANSWER_S = 3.0  # a replica that does not answer for so long is lost; the directory forgets it later
-_CHECKS = 4  # of which each must find it silent: after a pause of the front's own process, answers are read first
+_ANSWER_S = 3.0  # without an answer, until a replica counts as lost; the directory forgets it later
+_CHECKS = 4  # within that time, all without an answer: so a pause of the front itself does not count as silence
 _QUESTION = client_frame("")
 _FULL_TRIES = 4
-_FIND_S = 0.5  # between two looks for new replicas
+_FIND_S = 0.5  # between two searches for new replicas
 _log = logging.getLogger("studio.deploy")
 
 
 @dataclass(eq=False)
 class Member:
-    """A replica as a front knows it.
+    """A front's view of a replica.
 
     Attributes:
-        load: the last report, to a question sent at ``asked_s``; None while it does not answer.
-        sent: utterances sent there since that report.
-        sockets: connections of clients to it.
+        load: the last report, requested at ``asked_s``; None while it does not answer.
+        sent: utterances sent to it since that report.
+        sockets: clients' connections to it.
     """
 
     name: str
@@ -49,24 +49,24 @@ class Member:
 
     @property
     def free(self) -> int:
-        """Slots that are free by a fresh report, less what was sent since."""
+        """Free slots by a fresh report, minus the utterances sent since."""
         load = self.fresh_load()
         return 0 if load is None or load.is_draining else load.free - self.sent
 
     @property
     def is_draining(self) -> bool:
-        """Whether its last report said so: no replica comes back from it."""
+        """Whether it was draining at its last report; a draining replica always ends."""
         return self.load is not None and self.load.is_draining
 
     def rank(self) -> tuple[bool, int, float]:
-        """The greater, the better: keeps up with speech, free slots, quick steps."""
+        """Sort key, the greatest is the best: keeps up with speech, free slots, fast steps."""
         load = self.fresh_load()
         share = 0.0 if load is None else load.step_share
         return share < 1.0, self.free, -share
 
 
 def better_of_two(members: Sequence[Member]) -> Member:
-    """The better one of two random members. Of many fronts, not all send to the same one."""
+    """The better one of two random members, so that many fronts do not all choose the same one."""
     return max(random.sample(members, min(2, len(members))), key=Member.rank)
 
 
@@ -74,7 +74,7 @@ def better_of_two(members: Sequence[Member]) -> Member:
 class Members:
     """The replicas of one front.
 
-    ``find``: the present addresses by name.
+    ``find``: returns the current addresses by name.
     """
 
     find: Callable[[], Awaitable[Mapping[str, str]]]
@@ -83,17 +83,17 @@ class Members:
     _watches: dict[str, "asyncio.Task[None]"] = field(default_factory=dict[str, "asyncio.Task[None]"])
 
     def usable(self) -> list[Member]:
-        """Those that are not draining; the ones that answer, if any do."""
+        """Members that are not draining; if some of them answer, only those."""
         found = [one for one in self.by_name.values() if not one.is_draining]
         return [one for one in found if one.load is not None] or found
 
     def with_room(self, present: Member | None = None) -> Iterator[Member]:
-        """Whom to send an utterance, one after the other.
+        """Candidates for an utterance, in order of preference.
 
-        Those with a free slot, then those without a fresh report, then at most ``_FULL_TRIES`` that had none: a slot
-        may have come free since.
+        Members with a free slot, then those without a fresh report, then full ones, up to ``_FULL_TRIES`` members in
+        all: a slot may have become free since.
 
-        ``present``: the replica that has the socket already, which comes first if it has room.
+        ``present``: the replica that already has the socket; preferred if it has room.
         """
         tried = list[Member]()
         while left := [one for one in self.usable() if one not in tried]:
@@ -108,31 +108,31 @@ class Members:
             yield one
 
     def shortest_queue(self) -> Member | None:
-        """Where an utterance waits if none has room; None without any replica."""
+        """The member in whose queue an utterance waits if all are full; None without any replica."""
         return min(self.usable(), key=_wait, default=None)
 
     async def until_one_answers(self) -> None:
-        """Returns as soon as a replica has reported its load."""
+        """Return as soon as a replica has reported its load."""
         while all(one.load is None for one in self.by_name.values()):
             await asyncio.sleep(_ASK_S)
 
     def by_address(self, address: str) -> list[Member]:
-        """All usable ones; each address has its own order, which stays when replicas come and go."""
+        """All usable members in an order that depends on the address and stays when replicas start and end."""
         return sorted(self.usable(), key=lambda one: random.Random(f"{address} {one.name}").random())
 
     def shuffled(self) -> list[Member]:
-        """All usable ones, in random order."""
+        """All usable members in random order."""
         found = self.usable()
         random.shuffle(found)
         return found
 
     async def watch(self) -> None:
-        """Follow the replicas until cancelled."""
+        """Track the replicas and their loads until cancelled."""
         try:
             while True:
                 try:
                     self._update(await self.find())
-                except Exception:  # noqa: BLE001 - the last list is used until there is another one
+                except Exception:  # noqa: BLE001 - the last list is used until the next one
                     _log.exception("the replicas cannot be listed")
                 await asyncio.sleep(_FIND_S)
         finally:
@@ -156,7 +156,7 @@ class Members:
                     is_silent = await _Reports(member, socket).until_silent()
                 finally:
                     socket.close()
-                if is_silent:  # hangs, or its machine is gone: no end of a connection will tell
+                if is_silent:  # it hangs or its machine is down, so its connections do not end by themselves
                     _log.warning("replica %s does not answer: its sockets are closed", member.name)
                     for one in [*member.sockets]:
                         one.lose()
@@ -165,7 +165,7 @@ class Members:
 
 
 class _Reports:
-    """Asks a replica for its load, in callbacks: a task and a time limit for each question took most of the CPU."""
+    """Requests a replica's load, with callbacks: a task and a timeout for each request took most of the CPU."""
 
     def __init__(self, member: Member, socket: ReplicaSocket) -> None:
         self._member, self._socket = member, socket
@@ -175,7 +175,7 @@ class _Reports:
         self._timer: asyncio.TimerHandle | None = None
 
     async def until_silent(self) -> bool:
-        """Returns True when the replica does not answer, False when it has closed the connection."""
+        """Return True when the replica does not answer, False when it has closed the connection."""
         self._socket.listen(lambda frames: None, lambda code, reason: self._end(), self._on_report)
         self._ask()
         silent = 0
@@ -210,7 +210,7 @@ class _Reports:
 
 
 def _wait(member: Member) -> tuple[bool, float, float]:
-    """The least, the shortest queue; those without a fresh report come last."""
+    """Sort key, the least has the shortest queue; members without a fresh report come last."""
     load = member.load
     if load is None:
         return True, 1.0, 0.0

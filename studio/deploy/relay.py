@@ -1,9 +1,9 @@
-"""A socket of ``/ws/speak`` between a client and the replicas: stays with one, and outlives it.
+"""A socket of ``/ws/speak`` between a client and the replicas: it stays with one, and survives its end.
 
-An ``open`` on a socket without a running utterance goes to a replica with room, which answers ``busy`` rather than
-queue it; then the next one gets it, and the client sees the answer of the one that took it. Only where none has room
-does the utterance wait in a queue. An ``open`` beside a running utterance goes to the same replica, which may queue it.
-All other messages of a client, and most of a replica, are passed on as they come.
+An ``open`` on a socket without a running utterance is offered to a replica with room, which answers ``busy`` instead
+of queueing it; then the next one is asked, and the client sees the answer of the one that accepts. Only if all are
+full does the utterance wait in a queue. An ``open`` beside a running utterance goes to the same replica, which may
+queue it. All other messages of a client, and most of a replica, are forwarded unchanged.
 """
 
 import asyncio
@@ -26,8 +26,8 @@ from studio.serve.middleware.connections import close_socket
 
 REFUSALS = frozenset(("busy", "closing", "stuck"))
 _HELLO_S = 10.0
-_OURS = frozenset((1007, 1008, 1009, 4000))  # close codes about this client; the others are about the replica
-_MARKS = (b'"ready"', b'"queued"', b'"error"', b'"ended"', b'"failed"', b'"trace"')  # of messages that are read here
+_CLIENT_CODES = frozenset((1007, 1008, 1009, 4000))  # close codes caused by the client; others are the replica's
+_MARKS = (b'"ready"', b'"queued"', b'"error"', b'"ended"', b'"failed"', b'"trace"')  # in the messages to parse
 _log = logging.getLogger("studio.deploy")
 _OPENING, _SPEAKING, _ENDED = "opening", "speaking", "ended"
 
@@ -50,9 +50,9 @@ class SpeakRelay:
         self._websocket, self._members = websocket, members
         self._client: ClientSocket | None = None  # None until it is accepted
         self._link: _Link | None = None
-        self._states = dict[int, str]()  # of the utterances, until their last message
+        self._states = dict[int, str]()  # by utterance, until its last message
         self._lost = set[int]()  # utterances whose replica has ended; late messages about them are dropped
-        self._answer: asyncio.Future[bool] | None = None  # whether the replica takes the utterance that is offered
+        self._answer: asyncio.Future[bool] | None = None  # whether the replica accepts the offered utterance
         self._closing: tuple[int, str] | None = None  # code and reason to close the socket with
         self._closed = asyncio.Event()
 
@@ -73,7 +73,7 @@ class SpeakRelay:
         """Serve the socket until either side closes it."""
         status = 503
         for member in self._members.with_room() if self._members.by_name else ():
-            member.sent -= 1  # it is a socket, no utterance yet
+            member.sent -= 1  # only a socket so far, not an utterance
             try:
                 self._link = await self._connected(member)
                 break
@@ -106,7 +106,7 @@ class SpeakRelay:
     # --- from the client -----------------------------------------------------------------------------
 
     def _decide(self, text: bytes) -> Decision:
-        """What becomes of a message, before the server's parser has it."""
+        """Decide about a message before the server's parser gets it."""
         if b'"open"' in text:
             return Decision.READ
         is_late = self._lost and wire.utterance_in(_object(text)) in self._lost
@@ -121,7 +121,7 @@ class SpeakRelay:
                 number = wire.utterance_in(data)
                 if data.get("type") == "open" and number is not None:
                     self._lost.discard(number)
-                    if self._states:  # the socket cannot move: an utterance runs at its replica
+                    if self._states:  # the socket has to stay: its replica is speaking
                         self._states.setdefault(number, _OPENING)
                         await self._pass_on(message)
                     else:
@@ -131,14 +131,14 @@ class SpeakRelay:
                 self._client.release()
 
     async def _open(self, number: int, data: dict[str, Any], message: Message) -> None:
-        """Offer an utterance to the replicas until one takes it."""
+        """Offer an utterance to the replicas until one accepts it."""
         self._states[number] = _OPENING
         offer = {"text": json.dumps(data | {"wait": False})}
         present = None if self._link is None else self._link.member
         for member in self._members.with_room(present):
             if await self._offer(member, offer):
                 return
-        # None has room. The client's own message may wait in a queue.
+        # All are full. The client's original message may wait in a queue.
         member = self._members.shortest_queue()
         if member is not None and await self._use(member):
             self._states[number] = _OPENING
@@ -156,7 +156,7 @@ class SpeakRelay:
         return await self._answer
 
     async def _use(self, member: Member) -> bool:
-        """Move the socket to a replica, unless it is there; False where that one cannot be reached."""
+        """Move the socket to a replica, unless it is already there; False if that replica cannot be reached."""
         if self._link is not None and self._link.member is member:
             return True
         try:
@@ -207,14 +207,14 @@ class SpeakRelay:
     # --- from the replica ----------------------------------------------------------------------------
 
     def _is_passed_on(self, text: bytes) -> bool:
-        """Note what a message says about its utterance; whether the client gets it."""
+        """Update the state of a message's utterance; returns whether the client gets the message."""
         return not any(mark in text for mark in _MARKS) or self._keep_state(_object(text))
 
     def _keep_state(self, data: dict[str, Any]) -> bool:
-        """Note what a message says about its utterance; whether the client gets it."""
+        """``_is_passed_on`` for a parsed message."""
         kind, number = data.get("type"), data.get("utterance")
         if kind == "error" and number is None and data.get("code") == Closing.code:
-            return False  # the replica ends, not the front
+            return False  # only the replica is closing, not the front
         state = self._states.get(number) if isinstance(number, int) else None
         if state is None or not isinstance(number, int):
             return True
@@ -233,7 +233,7 @@ class SpeakRelay:
         return True
 
     def _settle(self, *, is_taken: bool) -> bool:
-        """Answer an offer; False where none was made."""
+        """Resolve the pending offer; False if there is none."""
         answer, self._answer = self._answer, None
         if answer is None:
             return False
@@ -241,7 +241,7 @@ class SpeakRelay:
         return True
 
     def _on_end(self, link: _Link, code: int, reason: str) -> None:
-        """The replica has closed the socket: end its utterances, and go on with another one at the next ``open``."""
+        """The replica has closed the socket: end its utterances; the next ``open`` goes to another replica."""
         if link is not self._link:
             return
         self._link = None
@@ -257,7 +257,7 @@ class SpeakRelay:
             if state != _ENDED:
                 self._send(wire.event_message(Failed(code=error.code, message=str(error)), number))
             self._send(wire.error_message(BadFile("no trace was stored", str(error)), number))
-        if code in _OURS:
+        if code in _CLIENT_CODES:
             self._closing = code, reason
             self._closed.set()
 
@@ -269,7 +269,7 @@ class SpeakRelay:
 
 
 def _object(text: str | bytes) -> dict[str, Any]:
-    """A message as an object; empty where it is none, which its receiver reports."""
+    """A message as an object; empty if it is invalid, which its receiver reports."""
     try:
         data = json.loads(text) if len(text) <= wire.MAX_MESSAGE_CHARS else {}
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""One engine process behind the fronts: its app on a port of its own, what it reports, and how it drains."""
+"""One engine process behind the fronts: its app on its own port, its load reports, and draining."""
 
 import json
 import os
@@ -20,18 +20,18 @@ from studio.serve.app import SupportsStuck
 from studio.serve.server import DRAIN, Drain, bind_port, build_server, prepare_process
 
 SOCKETS_PER_S = 1000
-START_S = 300.0  # for the engine and the server; a busy machine takes minutes to load torch
-_QUIET_S = 1.0  # without an utterance, once every front knows of the drain: none is on its way
+START_S = 300.0  # to start the engine and the server; a busy machine takes minutes to load torch
+_QUIET_S = 1.0  # without an utterance after every front knows of the drain: then none is on its way
 _POLL_S = 0.02
-_WINDOW_S = 0.5  # over which the time of a step is measured
-_STOP_S = 6.0  # what the server takes at most
+_WINDOW_S = 0.5  # in which the time of a step is measured
+_STOP_S = 6.0  # longest time for the server to stop
 
 
 class LoadReporter:
-    """The load of an engine, with the time of its steps in the last half a second.
+    """The load of an engine, with the time of its steps in the last ``_WINDOW_S``.
 
     Attributes:
-        fronts: who asks for it, and whether they were told that it drains.
+        fronts: the fronts' sockets, each with whether it has been told of the drain.
     """
 
     def __init__(self, engine: Any, drain: Drain) -> None:
@@ -41,7 +41,7 @@ class LoadReporter:
         self._frame_ms = {card.name: 1000.0 * card.frame_samples / card.sample_rate_hz for card in engine.cards()}
 
     def report(self) -> Load:
-        """The load now."""
+        """The current load."""
         now_s, load = time.monotonic(), self._engine.load()
         while len(self._past) > 1 and self._past[1][0] <= now_s - _WINDOW_S:
             self._past.popleft()
@@ -59,7 +59,7 @@ class LoadReporter:
 
 
 def step_share(before: EngineLoad, after: EngineLoad, frame_ms: dict[str, float]) -> float:
-    """Time of an engine step over the duration of its frame; the largest one of the voices that ran between."""
+    """Time of an engine step over the duration of its frame; the largest one among voices that ran in between."""
     was = {(one.voice, one.name): (sum(one.runs.values()), sum(one.ms.values())) for one in before.modules}
     runs, ms = dict[str, int](), dict[str, float]()
     for one in after.modules:
@@ -127,7 +127,7 @@ class ReplicaServer:
                 self._drain = getattr(app.state, DRAIN)
                 self._server = build_server(app, self._hosting.settings)
                 self._server.on_ready = self._is_ready.set
-                self._server.limits.upgrades = RateLimit(SOCKETS_PER_S, SOCKETS_PER_S)  # the fronts have counted them
+                self._server.limits.upgrades = RateLimit(SOCKETS_PER_S, SOCKETS_PER_S)  # the fronts limit clients
                 self._server.run(sockets=[self._bound])
         except BaseException as error:  # noqa: BLE001 - raised by ``check``
             self._error = error
@@ -138,13 +138,13 @@ class ReplicaServer:
         self._reporter = add_load(app, engine)
 
     def until_asked(self, timeout_s: float) -> None:
-        """Returns when a front has asked for the load, or after the timeout."""
+        """Return when a front has connected to ask for the load, or after the timeout."""
         until_s = time.monotonic() + timeout_s
         while self._reporter is not None and not self._reporter.fronts and time.monotonic() < until_s:
             time.sleep(_POLL_S)
 
     def load(self) -> Load:
-        """What it reports now."""
+        """The current load."""
         assert self._reporter is not None, "set before the server is ready"
         return self._reporter.report()
 
@@ -156,7 +156,7 @@ class ReplicaServer:
             raise StudioError("the replica's server is not running", "its log has the cause")
 
     def drain(self) -> None:
-        """Have the fronts send no more utterances; return when the running ones have ended, or at the deadline."""
+        """Announce to the fronts that it drains; return when the running utterances have ended, or at the deadline."""
         if self._drain is None or self._reporter is None:
             return
         self._drain.is_announced = True
@@ -168,7 +168,7 @@ class ReplicaServer:
             time.sleep(_POLL_S)
 
     def stop(self) -> None:
-        """Drain, then stop the server: what is committed is still spoken for a moment."""
+        """Drain, then stop the server, which finishes committed words for a moment."""
         self.drain()
         if self._server is not None:
             self._server.should_exit = True

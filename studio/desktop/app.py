@@ -1,4 +1,4 @@
-"""``studio type``: type in a terminal and hear it, on Textual."""
+"""``studio type``: type in a terminal and hear the text spoken; a Textual app."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -18,9 +18,9 @@ from studio.desktop.line import Line
 from studio.desktop.session import MAX_LINE_CHARS, Session
 from studio.desktop.widgets import SILENT_DB, Field, Spectrogram, Spoken, level_db, meter
 
-_FRAME_S = 0.05  # of the screen, and a column of the spectrogram
-_LINES = 100  # shown
-_MAX_CHOICES = 40  # of an option of whole numbers; others are typed
+_FRAME_S = 0.05  # between screen updates; the length of a spectrogram column
+_LINES = 100  # on the screen
+_MAX_CHOICES = 40  # of an integer option with a menu; others have a text field
 
 
 class TypeApp(App[None]):
@@ -28,7 +28,7 @@ class TypeApp(App[None]):
 
     Args:
         outputs: names of audio outputs to choose from.
-        folder: where lines are recorded from Ctrl+R on.
+        folder: for recordings, which Ctrl+R starts.
     """
 
     TITLE = "studio type"
@@ -50,7 +50,7 @@ class TypeApp(App[None]):
         super().__init__()
         self.session, self._outputs, self._folder = session, outputs, folder
         self._voice_select = self._select("voice", self._voices(), self._voice())
-        self._position = 0  # of the player, at the last frame
+        self._position = 0  # of the player, at the last update
         self.theme = "textual-light" if is_light else "textual-dark"
 
     def compose(self) -> ComposeResult:
@@ -88,7 +88,7 @@ class TypeApp(App[None]):
     # --- typing ---------------------------------------------------------------------------------------
 
     def _edit(self, at: int, remove: int, insert: str, key_s: float) -> None:
-        if self.session.typing is None:  # white space begins no line
+        if self.session.typing is None:  # white space does not begin a line
             at, remove, insert = 0, 0, self._field.text
         if not insert.strip() and self.session.typing is None:
             return
@@ -101,11 +101,11 @@ class TypeApp(App[None]):
         self._keep(self.session.end_line())
 
     def action_interrupt(self) -> None:
-        """Silence; what was heard of the line stays on the screen."""
+        """Stop the sound; the line stays on the screen."""
         self._keep(self.session.interrupt())
 
     def _keep(self, line: Line | None) -> None:
-        """Move a line above the field, which gets empty."""
+        """Move a line above the field, and empty the field."""
         self._field.reset()
         if line is not None:
             self._lines.mount(Spoken(line))
@@ -156,14 +156,14 @@ class TypeApp(App[None]):
         event.input.value = str(self._set_option(event.input.id or "", event.value))
 
     def _set_option(self, widget: str, value: Any) -> Any:
-        """Set the option of a widget, and return what it is then."""
+        """Set a widget's option, and return the option's current value."""
         name, specs = widget.removeprefix("option-"), self.session.card.options
         if str(self.session.options.get(name, value)) != str(value):
             try:
                 self.session.set_options(parse_options(specs, [f"{name}={value}"]))
             except StudioError as error:
                 self._complain(error)
-        return self.session.options.get(name, value)  # absent: of the voice before
+        return self.session.options.get(name, value)  # absent: an option of the previous voice
 
     @work(thread=True, exclusive=True)
     def _load_voice(self, voice: str) -> None:
@@ -172,12 +172,12 @@ class TypeApp(App[None]):
             request = self.session.load_voice(voice)
         except StudioError as error:
             self.call_from_thread(self._complain, error)
-        else:  # where keys are read, so that none comes between
+        else:  # in the thread that reads keys, so that no key comes in between
             self.call_from_thread(self._change, self.session.set_voice, request)
         self.call_from_thread(self._show_options)
 
     def action_panel(self) -> None:
-        """Show or hide the panel, and go there or back."""
+        """Show or hide the panel, and move the focus to it or back."""
         panel = self.query_one("#panel")
         panel.display = not panel.display
         (self.query_one("#voice") if panel.display else self._field).focus()
@@ -187,16 +187,16 @@ class TypeApp(App[None]):
         self.theme = "textual-dark" if self.theme == "textual-light" else "textual-light"
 
     def action_record(self) -> None:
-        """Record the lines that end from now on, or no more."""
+        """Start or stop recording lines as they end."""
         self.session.folder = None if self.session.folder else self._folder
 
-    # --- what is heard --------------------------------------------------------------------------------
+    # --- playback -------------------------------------------------------------------------------------
 
     def _show(self) -> None:
         session, player = self.session, self.session.player
         while session.errors:
             self._complain(session.errors.popleft())
-            if session.typing is None:  # what was typed belongs to the line that failed
+            if session.typing is None:  # the text in the field is that of the failed line
                 self._field.reset()
         line = session.typing
         self._field.light(line.heard if line else (0, 0))
@@ -224,7 +224,7 @@ class TypeApp(App[None]):
         self._title.update(title)
 
     def _change(self, change: Callable[[Any], Line | None], value: Any) -> None:
-        """Change the voice or the output; the line that was being typed is kept, or goes on where that fails."""
+        """Change the voice or the output. The line being typed moves above the field; after an error it continues."""
         try:
             line = change(value)
         except StudioError as error:
@@ -237,7 +237,7 @@ class TypeApp(App[None]):
 
 
 def _choices(spec: OptionSpec) -> Sequence[Any]:
-    """The values of an option that can be listed."""
+    """The values for an option's menu; empty if they cannot be listed."""
     if spec.kind == "int" and spec.low is not None and spec.high is not None and spec.high - spec.low < _MAX_CHOICES:
         return range(int(spec.low), int(spec.high) + 1)
     return spec.choices

@@ -1,4 +1,4 @@
-"""Audio outputs: a loudspeaker by sounddevice and PortAudio, or a sink that only keeps time."""
+"""Audio outputs: a loudspeaker through sounddevice and PortAudio, or a sink that only keeps time."""
 
 import threading
 import time
@@ -13,7 +13,7 @@ from studio.desktop.player import Player
 
 NULL = "null (keeps time)"
 _BLOCK_S = 0.01  # of the sink
-_LATENCY_S = 0.02  # from the callback to the loudspeaker: how late Python may be
+_LATENCY_S = 0.02  # from the callback to the loudspeaker: the most that Python may be late
 TO_FILE = "name a file with -o"  # instead of a loudspeaker
 TO_NOTHING = "give --null-audio, which plays nothing"
 _INSTALL = (
@@ -35,7 +35,7 @@ def sounddevice_module(instead: str) -> Any:
     """The sounddevice module. Raises BadOption if it or PortAudio is missing.
 
     Args:
-        instead: what the caller may do without them: "name a file with -o".
+        instead: what the user can do without them, such as "name a file with -o".
     """
     try:
         import sounddevice
@@ -56,7 +56,7 @@ def output_names(instead: str) -> list[str]:
 
 
 def open_output(player: Player, name: str, instead: str) -> Output:
-    """Let an output play; empty for the default one, NULL for the sink.
+    """Open and start an output; an empty name is the default one, NULL the sink.
 
     Raises:
         BadOption: sounddevice or PortAudio is missing, or the output does not exist or refuses the voice's rate.
@@ -91,9 +91,9 @@ class _Status:
 
 
 class NullOutput:
-    """A sink that takes a block every 10 ms, as a device with three such buffers does, and drops it.
+    """A sink that takes a block every 10 ms, like a device with three such buffers, and drops it.
 
-    A block that comes 20 ms after it was asked for is an underflow; the time lost is not made up for.
+    A block that comes 20 ms late is an underflow; the lost time is not made up.
     """
 
     def __init__(self, player: Player) -> None:
@@ -103,7 +103,7 @@ class NullOutput:
         self._thread.start()
 
     def take(self, block: np.ndarray) -> None:
-        """A block int16 [frames, 1] is played; for tests, which keep it."""
+        """Play a block int16 [frames, 1]; tests override this to keep it."""
 
     def close(self) -> None:
         """Stop."""

@@ -1,4 +1,4 @@
-"""One utterance of the terminal program: the text that is typed, and which of its words were heard."""
+"""One utterance of the terminal program: its typed text, and which of its words were played."""
 
 import time
 from bisect import bisect_right
@@ -14,25 +14,25 @@ from studio.core.traces.trace import Trace, collect_trace
 from studio.desktop.player import Player
 from studio.measure.latency import arrivals
 
-_KEYS = 256  # times of the last ones
-_KEY_S = 0.1  # a key longer ago did not complete the first window: a pause did
+_KEYS = 256  # whose times are remembered
+_KEY_S = 0.1  # if the last key is longer ago, a pause completed the first window
 
 
 class Line:
-    """A line of text while it is typed, spoken and heard. One thread calls ``edit``, another one the rest.
+    """A line of text while it is typed, spoken and played. One thread calls ``edit``, another one the rest.
 
     Args:
-        has_to_wait: the line before it is still being played, so its latency says nothing.
+        has_to_wait: the previous line is still being played, so no latency is measured.
 
     Attributes:
-        first: the player's position of its first sample; None before its turn.
-        samples: how many were made.
-        stopped: of them, how many were played when it was interrupted; None if it was not.
-        heard: [start, end) of the word that sounds, or sounded last, in the line.
-        is_over: it was heard to its end, or interrupted.
+        first: the player's position of its first sample; None before ``begin``.
+        samples: number of samples made.
+        stopped: number of samples played before it was interrupted; None if it was not.
+        heard: [start, end) in the line of the word being played or played last.
+        is_over: whether it was played to its end, or interrupted.
         latency_ms: from the key (or pause) that completed the first window to the first sample at the loudspeaker.
-        retracted: how often sound was taken back.
-        underruns: how often the player ran dry while there was text to speak.
+        retracted: number of revisions that discarded sound.
+        underruns: how often the player ran out of samples while there was text to speak.
     """
 
     def __init__(self, utterance: Utterance, *, has_to_wait: bool) -> None:
@@ -50,7 +50,7 @@ class Line:
         self._keys_s: deque[float] = deque(maxlen=_KEYS)
         self._words: list[ev.Committed] = []
         self._starts: dict[int, int] = {}
-        self._made: list[np.ndarray] = []  # before its turn
+        self._made: list[np.ndarray] = []  # before ``begin``
         self._is_measured = has_to_wait
         self._waits_at = -1  # the sample at which a wait for text or credit, or a cut, explains a pause
         self._epoch_s = float("inf")  # the clock's time at ``ready``
@@ -62,7 +62,7 @@ class Line:
         self.text = self.live.text
 
     def read_events(self, player: Player) -> None:
-        """Take the utterance's events, and pass its sound to the player if it is the line's turn."""
+        """Process the utterance's events; its sound goes to the player if ``begin`` was called."""
         now_s = time.perf_counter()
         for event in self.utterance.poll_events():
             self.events.append(event)
@@ -82,24 +82,24 @@ class Line:
                     pass
             if ev.is_last(event):
                 self.last = event
-            elif not isinstance(event, ev.Queued):  # whose time counts from another moment
+            elif not isinstance(event, ev.Queued):  # whose time has another origin
                 self._epoch_s = min(self._epoch_s, now_s - event.t_ms / 1000.0)
 
     def begin(self, player: Player) -> None:
-        """It is the line's turn to be played."""
+        """Start playback, after the previous line."""
         self.first, player.ran_dry = player.end, False
         for pcm in self._made:
             player.play(pcm)
         self._made.clear()
 
     def played(self, player: Player) -> int:
-        """How many of its samples have left the loudspeaker."""
+        """Number of its samples that have left the loudspeaker."""
         if self.stopped is not None:
             return self.stopped
         return 0 if self.first is None else min(max(0, player.position() - self.first), self.samples)
 
     def follow(self, player: Player) -> int:
-        """Move ``heard`` to the word that sounds now, and measure the latency; returns the samples played."""
+        """Move ``heard`` to the current word, and measure the latency; returns the number of samples played."""
         played = self.played(player)
         sounding = [one for one in self._words if self._starts.get(one.i, played) < played]
         self.heard = self.live.field_span(sounding[-1].char_start, sounding[-1].char_end) if sounding else (0, 0)

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 
 _RING_S = 8.0  # more than the credit of an utterance and the longest chunk of a voice
-PREBUFFER_S = 0.03  # just over a frame: the next one is there by then
+PREBUFFER_S = 0.03  # just over a frame, so that the next one arrives in time
 _FADE_S = 0.005
-_MARKS = 512  # blocks whose times are kept
+_MARKS = 512  # blocks whose times are remembered
 _FULL_S = 0.02
 
 
@@ -20,8 +20,8 @@ class Player:
     the callback alone. The clock is ``time.perf_counter``.
 
     Attributes:
-        underflows: how often the device reported, while sound was played, that the callback was late.
-        ran_dry: the callback ran out of samples since the writing thread set this to False.
+        underflows: number of late callbacks reported by the device while sound was played.
+        ran_dry: whether the callback has run out of samples since the writing thread set this to False.
     """
 
     def __init__(self, rate_hz: int) -> None:
@@ -45,12 +45,12 @@ class Player:
 
     @property
     def buffered_ms(self) -> float:
-        """Sound that the device has not taken yet."""
+        """Length of the sound that the device has not taken yet."""
         return max(0, self._written - self._read) * 1000.0 / self.rate_hz
 
     @property
     def is_playing(self) -> bool:
-        """Whether the device takes samples; False where it waits for some."""
+        """Whether the device takes samples; False while it waits for some."""
         return self._plays
 
     def play(self, pcm: np.ndarray) -> None:
@@ -67,7 +67,7 @@ class Player:
             self._written += len(part)
 
     def cut(self, position: int) -> None:
-        """Drop samples from a position on that were not played yet."""
+        """Drop unplayed samples from a position on."""
         self._written = min(self._written, position)
 
     def stop(self) -> int:
@@ -81,7 +81,7 @@ class Player:
         self._is_closed = True
 
     def position(self) -> int:
-        """How many samples have left the loudspeaker."""
+        """Number of samples that have left the loudspeaker."""
         now_s, at = time.perf_counter(), 0
         for k in range(self._marks - 1, max(0, self._marks - _MARKS) - 1, -1):
             slot = k % _MARKS
@@ -127,7 +127,7 @@ class Player:
         if take < frames:
             if self._plays:
                 self._plays, self._hold, self.ran_dry = False, self._prebuffer, True
-            fade = min(frames - take, len(self._ramp) - self._faded)  # no click where sound breaks off
+            fade = min(frames - take, len(self._ramp) - self._faded)  # no click at the break
             ramp = self._ramp[self._faded : self._faded + fade]
             np.multiply(ramp, self._last, out=out[take : take + fade, 0], casting="unsafe")
             self._faded += fade

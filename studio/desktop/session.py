@@ -1,4 +1,4 @@
-"""Lines that are typed and heard one after the other, on one engine and one player."""
+"""Lines that are typed and played one after another, on one engine and one player."""
 
 import gc
 import sys
@@ -24,32 +24,32 @@ from studio.desktop.line import Line
 from studio.desktop.player import Player
 
 MAX_LINE_CHARS = 5_000  # about six minutes
-_CREDIT_S = 2.0  # how far a voice may run ahead of the listener
-_SWITCH_S = 0.001  # a thread that needs the interpreter gets it after so long, not after 5 ms
+_CREDIT_S = 2.0  # of sound that a voice may make ahead of playback
+_SWITCH_S = 0.001  # switch interval of the interpreter's threads, instead of 5 ms
 _POLL_S = 0.01
 _LATENCIES = 1_000
 _REPORT_S = 0.02
-_NEVER = 2**31 - 1  # a full garbage collection stops every thread for up to .1 s: it runs only while nothing sounds
+_NEVER = 2**31 - 1  # a full garbage collection stops every thread for up to 0.1 s: it runs only during silence
 
 
 class Session:
-    """What is typed becomes lines; each is an utterance, played after the one before it. ``close`` it.
+    """Speaks typed lines; each is an utterance, played after the previous one. ``close`` must be called.
 
     A thread passes sound from the engine to the player, so that no screen update delays it.
 
     Args:
         output: name of the audio output, see ``open_output``.
-        folder: where finished lines are recorded, as NAME.wav (what was heard) and NAME.trace; None for not.
+        folder: for recordings of finished lines, NAME.wav (the sound that was played) and NAME.trace; None for none.
 
     Attributes:
-        typing: the line that is being typed; None before its first character.
-        errors: what failed and was not shown yet.
-        latencies_ms, underruns, retracted: of the lines that are over.
+        typing: the line being typed; None before its first character.
+        errors: not displayed yet.
+        latencies_ms: of finished lines.
     """
 
     def __init__(self, engine: Engine, request: SpeakRequest, output: str = "", folder: Path | None = None) -> None:
         gc.collect()
-        gc.freeze()  # what is loaded: no collection goes through it
+        gc.freeze()  # collections skip the objects loaded so far
         self._switch_s, self._gc_thresholds = sys.getswitchinterval(), gc.get_threshold()
         sys.setswitchinterval(_SWITCH_S)
         gc.set_threshold(*self._gc_thresholds[:2], _NEVER)
@@ -83,20 +83,20 @@ class Session:
 
     @property
     def underruns(self) -> int:
-        """How often sound broke off though there was text to speak, or the device was not served in time."""
+        """Number of breaks in the sound although there was text to speak, and of late callbacks of the device."""
         with self._lock:
             return self._underruns + self.player.underflows + sum(one.underruns for one in self._lines)
 
     @property
     def retracted(self) -> int:
-        """How often sound that was not played yet was taken back."""
+        """Number of revisions that discarded sound before it was played."""
         with self._lock:
             return self._retracted + sum(one.retracted for one in self._lines)
 
     def edit(self, at: int, remove: int, insert: str, key_s: float) -> Line:
-        """Change the line that is being typed; the first character begins it. Returns it.
+        """Change the line being typed; the first character begins it. Returns it.
 
-        Raises StudioError: the text cannot be spoken; the line goes on without the change.
+        Raises StudioError: the text cannot be spoken; the line stays as it was.
         """
         line = self.typing
         if line is None:
@@ -112,15 +112,15 @@ class Session:
         return line
 
     def end_line(self) -> Line | None:
-        """The line that is being typed is complete. Returns it."""
+        """Complete the line being typed. Returns it."""
         line, self.typing = self.typing, None
         if line is not None:
-            with suppress(Closed):  # it has failed, which its last event says
+            with suppress(Closed):  # it has failed, as its last event reports
                 line.live.end()
         return line
 
     def interrupt(self) -> Line | None:
-        """Silence at once: every line ends with what was heard of it. Returns the one that was being typed."""
+        """Stop the sound at once: every line ends where playback stopped. Returns the line being typed."""
         with self._lock:
             self.player.stop()
             for line in self._lines:
@@ -130,7 +130,7 @@ class Session:
         return typed
 
     def set_options(self, changes: dict[str, Any]) -> None:
-        """Change options of the family, also of the line that is being typed. Raises BadOption."""
+        """Change options of the family, including those of the line being typed. Raises BadOption."""
         options = merge_options(self.card.options, changes, self.options)
         if self.typing is not None:
             self.typing.utterance.set_options(options)
@@ -143,9 +143,9 @@ class Session:
         return request
 
     def set_voice(self, request: SpeakRequest) -> Line | None:
-        """Speak the next lines with a voice that was loaded; the line that is being typed is complete. Returns it.
+        """Speak the next lines with a loaded voice. Completes the line being typed, and returns it.
 
-        Raises BadOption: the output refuses the voice's rate; the line goes on with the present voice.
+        Raises BadOption: the output refuses the voice's rate; the line continues with the current voice.
         """
         card, _ = parse_voice(request.voice, self.cards)
         if card.sample_rate_hz == self.player.rate_hz:
@@ -156,19 +156,19 @@ class Session:
         return line
 
     def set_output(self, name: str) -> Line | None:
-        """Play through another output; what is spoken is interrupted. Returns the line that was being typed.
+        """Play through another output, which interrupts all lines. Returns the line that was being typed.
 
-        Raises BadOption; the present output then goes on.
+        Raises BadOption; then the current output stays.
         """
         return self._use(Player(self.player.rate_hz), name)
 
     def is_idle(self) -> bool:
-        """Whether everything that was typed and ended was heard."""
+        """Whether all completed lines have been played."""
         with self._lock:
             return not self._lines or (len(self._lines) == 1 and self._lines[0] is self.typing)
 
     def close(self) -> None:
-        """Stop, and wait until everything is recorded."""
+        """Stop, and wait until all lines are recorded."""
         self.interrupt()
         deadline_s = time.monotonic() + 5.0
         while self._lines and time.monotonic() < deadline_s:
@@ -185,7 +185,7 @@ class Session:
         return open_output(player, name, TO_NOTHING)
 
     def _use(self, player: Player, name: str) -> Line | None:
-        output = self._open_output(player, name)  # before anything is interrupted: it may be refused
+        output = self._open_output(player, name)  # may fail, so before the interruption
         line = self.interrupt()
         player.underflows = self.player.underflows
         with self._lock:
@@ -195,7 +195,7 @@ class Session:
         return line
 
     def _run(self) -> None:
-        """Pass sound on until the session is closed."""
+        """Pass sound to the player until the session is closed."""
         reported_s = 0.0
         while not self._is_over.is_set():
             self._news.wait(_POLL_S)
@@ -213,7 +213,7 @@ class Session:
         if is_first and line.first is None and line.stopped is None:
             line.begin(self.player)
         line.read_events(self.player)
-        with suppress(StudioError):  # Closed: the line has ended meanwhile
+        with suppress(StudioError):  # Closed: the line has just ended
             line.live.poll()
         if is_due:
             played = line.follow(self.player)

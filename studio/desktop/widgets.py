@@ -1,4 +1,4 @@
-"""Widgets of the terminal program: the field, a line that was typed, the spectrogram, the level."""
+"""Widgets of the terminal program: the input field, a completed line, the spectrogram, the level."""
 
 import time
 from collections import deque
@@ -22,7 +22,7 @@ from studio.desktop.line import Line
 from studio.measure.signal import log_mel
 
 _WORDS = ("word--heard", "word--sounding", "word--unheard")  # component classes
-_KEY_S = 0.1  # a key longer ago did not cause an edit: a paste or the mouse did
+_KEY_S = 0.1  # if the last key is longer ago, a paste or the mouse caused an edit
 _ACTIONS = {key: one.action for one in TextArea.BINDINGS if isinstance(one, Binding) for key in one.key.split(",")}
 _LOW_DB, _HIGH_DB = -65.0, -8.0
 _LEVELS = 12
@@ -43,7 +43,7 @@ def meter(db: float) -> str:
 
 
 def light(widget: Widget, text: Text, heard: tuple[int, int], at: int = 0) -> Text:
-    """Style the words of a line's part, which begins at a position: those heard, and the one that sounds."""
+    """Style the words of a line's part from position ``at``: those already heard, and the current one."""
     start, end = (max(0, one - at) for one in heard)
     text.stylize(widget.get_component_rich_style(_WORDS[0], partial=True), 0, start)
     text.stylize(widget.get_component_rich_style(_WORDS[1], partial=True), start, end)
@@ -51,17 +51,17 @@ def light(widget: Widget, text: Text, heard: tuple[int, int], at: int = 0) -> Te
 
 
 def _common(one: str, other: str) -> int:
-    """Length of the beginning that two texts share."""
+    """Length of the common prefix of two texts."""
     return next((k for k, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
 
 
 class Field(TextArea):
-    """The line that is typed.
+    """The input field, with the line being typed.
 
     Args:
-        keys: what a key does other than to change the line; called at once, before the keys after it are read.
-        on_edit: called at once with ``(at, remove, insert, key_s)``: [at, at + remove) became ``insert``, by a key that
-            was pressed at ``key_s`` of ``time.perf_counter``.
+        keys: functions of keys that do not edit the line; called at once, before later keys are read.
+        on_edit: called at once with ``(at, remove, insert, key_s)``: [at, at + remove) became ``insert``, by a key
+            pressed at ``key_s`` of ``time.perf_counter``.
     """
 
     COMPONENT_CLASSES: ClassVar[set[str]] = set(_WORDS)
@@ -80,14 +80,14 @@ class Field(TextArea):
         self._key_s = 0.0
 
     def light(self, heard: tuple[int, int]) -> None:
-        """Show which word sounds."""
+        """Highlight the current word."""
         if heard != self._heard:
             self._heard = heard
             self.notify_style_update()  # drops the cached lines
             self.refresh()
 
     def reset(self) -> None:
-        """An empty field, for the next line."""
+        """Empty the field for the next line."""
         self._before, self._heard = "", (0, 0)
         self.load_text("")
 
@@ -120,7 +120,7 @@ class Field(TextArea):
         event.prevent_default()
         if event.key in self._keys:
             self._keys[event.key]()
-        else:  # at once: bindings run after letters that were typed later
+        else:  # at once: bindings would run after letters typed later
             await self.run_action(_ACTIONS[event.key])
 
     def _pass_on(self) -> None:
@@ -135,17 +135,17 @@ class Field(TextArea):
 
 
 class Spoken(Static):
-    """A line that was completed."""
+    """A completed line."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = set(_WORDS)
 
     def __init__(self, line: Line) -> None:
         super().__init__()
-        self._line: Line | None = line  # None when it is over: it holds all its sound
+        self._line: Line | None = line  # None when it is over, since it holds all its sound
         self._shown: tuple[int, int, int | None] | None = None
 
     def show(self) -> None:
-        """Show what was heard of it by now."""
+        """Highlight the words heard so far."""
         line = self._line
         if line is None:
             return
@@ -161,7 +161,7 @@ class Spoken(Static):
 
 
 class Spectrogram(Widget):
-    """The last seconds of what was heard: two bands in each row of cells, a column at a time."""
+    """Spectrogram of the last seconds played: two bands per row of cells, drawn column by column."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -179,7 +179,7 @@ class Spectrogram(Widget):
         self.refresh()
 
     def recolour(self) -> None:
-        """Take the colours of the theme."""
+        """Use the colours of the theme."""
         found = self.app.theme_variables
         gradient = Gradient((0.0, found["background"]), (0.6, found["primary"]), (1.0, found["warning"]))
         self._colours = [gradient.get_color(k / (_LEVELS - 1)).rich_color for k in range(_LEVELS)]

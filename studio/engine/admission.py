@@ -6,10 +6,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
 
 from studio.core.errors import BadOption, Busy, Closing, StudioError
+from studio.core.ports import MAX_QUEUE
 from studio.core.time import Clock
 from studio.engine.request.request import EngineRequest
-
-MAX_QUEUE = 10_000
 
 
 @dataclass(frozen=True)
@@ -18,10 +17,11 @@ class EngineLimits:
 
     Attributes:
         queue: length of the queue; 0 refuses with ``busy`` at once.
-        open_ms: longest wait of an ``open`` call for a slot or a place in the queue.
+        open_ms: longest wait of an ``open`` call for a slot or a position in the queue.
         queue_timeout_ms: longest wait in the queue.
-        idle_ms: an utterance without any use for this long ends and frees its slot.
-        idle_wanted_ms: the same while others are queued; less than ``queue_timeout_ms``, or they wait in vain.
+        idle_ms: an utterance without activity for this long ends and frees its slot.
+        idle_wanted_ms: idle limit while others are queued; must be below ``queue_timeout_ms``, otherwise queued
+            requests time out first.
         slow_run_ms: a longer run of a module is logged and counted.
         stuck_run_ms: a longer run ends every utterance, and ``/health`` fails until it returns.
     """
@@ -43,10 +43,11 @@ class EngineLimits:
 
 
 def fair_order(waiting: Sequence[str], running: Iterable[str]) -> list[int]:
-    """Indices of the queue in the order of admission: clients with the fewest slots first, then first come.
+    """Indices of the queue in the order of admission: clients with the fewest slots first, then by arrival.
 
     Args:
-        waiting: the client of each queued request, in order of arrival; an empty name is a client of its own.
+        waiting: the client of each queued request, in order of arrival; each request with an empty name counts as a
+            separate client.
         running: the client of each request that holds a slot.
     """
     counts = Counter(running)
@@ -58,9 +59,9 @@ def fair_order(waiting: Sequence[str], running: Iterable[str]) -> list[int]:
 
 
 def pick_evicted(waiting: Sequence[str], client: str) -> int | None:
-    """Index to evict from a full queue for one more of a client: the last entry of the client with the most.
+    """Index of the entry to evict when a client joins a full queue: the last one of the client with the most entries.
 
-    None where no other client would still have more entries than this one.
+    None unless that client has more entries than the joining client would have.
     """
     counts = Counter(one for one in waiting if one)
     largest, count = max(counts.items(), key=lambda item: item[1], default=("", 0))
@@ -91,7 +92,7 @@ class Admission:
 
     @property
     def free(self) -> int:
-        """Slots that are neither used nor waited for."""
+        """Slots that are neither in use nor needed by queued requests."""
         with self._lock:
             return max(0, self.slots - self._used() - len(self._queue))
 
@@ -107,19 +108,19 @@ class Admission:
             return [*self._running]
 
     def check_room(self, *, is_guest: bool = False, client: str = "", may_wait: bool = True) -> None:
-        """Raises Busy where slots and queue are full and no entry can be evicted for this client.
+        """Raises Busy if slots and queue are full and no entry can be evicted for this client.
 
-        ``may_wait``: without it, Busy as soon as the request would have to queue.
+        Without ``may_wait``, also if the request would have to queue.
         """
         self._drop_cancelled()
         if not may_wait and self._would_wait(is_guest=is_guest):
             self.refused += 1
-            raise Busy("no place is free", "try again when an utterance has ended, or let it wait in the queue")
+            raise Busy("no slot is free", "try again when an utterance has ended, or let it wait in the queue")
         if self._is_full(is_guest=is_guest) and self._pick_evicted(is_guest=is_guest, client=client) is None:
             self.refused += 1
             slots, queue = self._shares(is_guest=is_guest)
             queued = f", and {queue} wait for one" if queue else ""
-            raise Busy(f"all {slots} places are taken{queued}", "try again when one of them has ended")
+            raise Busy(f"all {slots} slots are taken{queued}", "try again when an utterance has ended")
 
     def enqueue(self, request: EngineRequest) -> None:
         """Queue a request after ``check_room``; ``admit`` gives it a slot or reports its position."""
@@ -128,7 +129,7 @@ class Admission:
             if evicted is not None:
                 self._remove(evicted)
                 self.refused += 1
-                evicted.fail("busy", "the queue is full, and others have fewer in it; try again later")
+                evicted.fail("busy", "the queue is full, and other clients have fewer entries in it; try again later")
         with self._lock:
             self._queue.append(request)
 
@@ -140,7 +141,7 @@ class Admission:
         return finished
 
     def admit(self) -> None:
-        """Give free slots to queued requests, end those that timed out, and report the others' positions."""
+        """Give free slots to queued requests, fail those that timed out, and report the positions of the others."""
         self._drop_cancelled()
         for one in self._in_fair_order():
             if self._take_slot(one):
@@ -149,7 +150,7 @@ class Admission:
                 self._remove(one)
                 self.refused += 1
                 waited_s = self._limits.queue_timeout_ms / 1000.0
-                one.fail("busy", f"no place came free within {waited_s:g} s; try again later")
+                one.fail("busy", f"no slot became free within {waited_s:g} s; try again later")
         for ahead, one in enumerate(self._in_fair_order()):
             one.set_queue_position(ahead)
 
@@ -167,7 +168,7 @@ class Admission:
             if not one.done and one.idle_ms() >= limit_ms:
                 wanted = " while others waited" if limit_ms < self._limits.idle_ms else ""
                 seconds = f"{limit_ms / 1000.0:g} s{wanted}"
-                one.fail("idle", f"nothing was sent or heard for {seconds}; open another utterance")
+                one.fail("idle", f"nothing was sent or played for {seconds}; open another utterance")
 
     def drain(self) -> None:
         """Fail the queued requests; running ones speak what is committed."""
@@ -182,7 +183,7 @@ class Admission:
             one.fail("closed", "the engine was closed")
 
     def fail_all(self, error: StudioError) -> None:
-        """End every request, queued ones as well, with an error."""
+        """End every request, including queued ones, with an error."""
         self._fail_queued(error)
         for one in self.running():
             one.fail(error.code, str(error))

@@ -58,7 +58,7 @@ class _PendingOpen:
 class LocalEngine:
     """An engine in this process; see ``studio.core.ports.Engine``.
 
-    KV slots are assigned, reset and freed on the engine's own thread, so no caller waits for another one's.
+    KV slots are assigned, reset and freed on the engine's own thread, so callers do not wait for each other.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class LocalEngine:
         self._scheduler = Scheduler(clock, self._meter, limits.slow_run_ms, self._watchdog)
         self._admission, self._limits = Admission(slots, limits, clock, self._begin), limits
         self._pending: deque[_PendingOpen] = deque()
-        self._cold: deque[Voice] = deque()  # voices to warm up
+        self._to_warm_up: deque[Voice] = deque()
         self._recomputer = Recomputer(self._voices, device, threads, normalise)
         self._lock = threading.Lock()  # of the pending opens and the two flags; not held during computation
         self._wakeup = threading.Event()  # set when something arrived since the last step began
@@ -101,11 +101,11 @@ class LocalEngine:
         return self._voices.get(name)
 
     def warm_up(self, name: str) -> None:
-        """Load a voice and, while nobody speaks, let it speak a few words to nobody. Raises BadVoice.
+        """Load a voice and, while the engine is idle, run a short synthesis whose output is discarded. Raises BadVoice.
 
-        The first run of a process loads kernels and fills caches, for which the first listener would wait otherwise.
+        The first run of a process loads kernels and fills caches; without this the first listener waits for it.
         """
-        self._cold.append(self.voice(name))
+        self._to_warm_up.append(self.voice(name))
         self._wakeup.set()
 
     def is_loaded(self, voice: str) -> bool:
@@ -121,13 +121,13 @@ class LocalEngine:
             raise BadOption("the seed is out of range", f"it is a whole number from 0 to {MAX_SEED}")
         options = merge_options(card.options, request.options, default_options(card.options))
         voice = self.voice(card.name)
-        number, added = self._voices.speaker(voice, speaker)  # once: a later removal changes neither
+        number, added = self._voices.speaker(voice, speaker)  # resolved once: a later removal changes neither
         pending = _PendingOpen(voice, speaker, number, added, replace(request, options=options), temperature)
         with self._lock:
             if self._draining:
                 raise engine_closing()
             if self._watchdog.hung_run:
-                raise _stuck(self._watchdog.hung_run)
+                raise _stuck(f"{self._watchdog.hung_run} hangs")
             self._pending.append(pending)
         self._wakeup.set()
         try:
@@ -135,7 +135,7 @@ class LocalEngine:
         except TimeoutError:
             if not pending.result.cancel():  # the engine is setting the result right now
                 return pending.result.result()
-            raise _stuck("what the engine computes for others") from None
+            raise _stuck("the engine did not respond in time") from None
 
     def recomputer(self) -> Recomputer:
         """See ``studio.core.traces.teacher_forcing.SupportsRecomputer``."""
@@ -169,7 +169,7 @@ class LocalEngine:
             return max(0, self._admission.free - len(self._pending))
 
     def stuck(self) -> str:
-        """The module run that hangs; empty where none does."""
+        """The name of the hung module run; empty if none."""
         return self._watchdog.hung_run
 
     def load(self) -> EngineLoad:
@@ -199,8 +199,8 @@ class LocalEngine:
     # ------------------------------------------------------------ the engine's thread
 
     def _run(self) -> None:
-        """The loop of the engine's thread: open, admit, step; wait where there is nothing to do."""
-        torch.set_num_threads(self._threads)  # per thread: torch's default would use every core for some products
+        """The loop of the engine's thread: open, admit, step; wait if there is nothing to do."""
+        torch.set_num_threads(self._threads)  # per thread: by default torch uses every core for some matrix products
         while self._admit():
             if not self.step() and not self._warm_up_next():
                 timeout_ms = self._admission.next_timeout_ms()
@@ -210,7 +210,7 @@ class LocalEngine:
         self._drop_finished()
 
     def _admit(self) -> bool:
-        """Let new requests in, and finished, idle and timed out ones go; False once the engine is closed."""
+        """Open and admit new requests, end idle ones, drop finished ones; False once the engine is closed."""
         self._wakeup.clear()  # before anything is read, so that later arrivals set it again
         self._open_pending()
         self._drop_finished()
@@ -227,25 +227,25 @@ class LocalEngine:
     def step(self) -> bool:
         """One engine step for all running requests: schedule, run, dispatch. Returns whether anything was done.
 
-        An error that belongs to no single request ends the running ones, never the engine.
+        An error that cannot be attributed to one request ends all running requests, but not the engine.
         """
         running = self._admission.running()
         try:
             return self._scheduler.step(running)
-        except Exception as error:  # noqa: BLE001 - the engine must go on for later requests
+        except Exception as error:  # noqa: BLE001 - the engine must stay available
             _log.exception("an engine step failed")
             for request in running:
                 request.fail("internal", f"{type(error).__name__} in the engine; the log has the details")
             return True
 
     def _warm_up_next(self) -> bool:
-        """Warm up a voice until somebody wants the engine; returns whether any was waiting for that.
+        """Warm up a voice until a request arrives; returns whether a voice was waiting to be warmed up.
 
-        The request has KV slots, but is no running one: nothing counts it, and it ends before another is admitted.
+        The request has KV slots but no concurrency slot: it is not counted, and ends before another is admitted.
         """
-        if self._admission.running() or not self._cold:
+        if self._admission.running() or not self._to_warm_up:
             return False
-        voice = self._cold.popleft()
+        voice = self._to_warm_up.popleft()
         card, scheduler = voice.card, Scheduler(self._clock, watchdog=self._watchdog)
         asked = SpeakRequest(voice=card.name, options=default_options(card.options))
         try:
@@ -255,15 +255,15 @@ class LocalEngine:
             request.assign_slots()
             try:
                 request.begin()
-                while not (request.done or self._is_wanted()) and scheduler.step([request]):
+                while not (request.done or self._has_pending_work()) and scheduler.step([request]):
                     pass
             finally:
                 request.fail("closed", "the voice is warm")
-        except Exception:  # noqa: BLE001 - a voice that fails here tells its first listener why
+        except Exception:  # noqa: BLE001 - the first utterance of this voice reports the error
             _log.exception("%s could not be warmed up", card.name)
         return True
 
-    def _is_wanted(self) -> bool:
+    def _has_pending_work(self) -> bool:
         with self._lock:
             return bool(self._pending) or self._draining or self._closed
 
@@ -272,7 +272,7 @@ class LocalEngine:
             self._meter.on_end(request)
 
     def _open_pending(self) -> None:
-        """Answer every pending ``open``: the request has a slot, or a place in the queue."""
+        """Answer every pending ``open``: the request gets a slot or a position in the queue."""
         while True:
             with self._lock:
                 if not self._pending:
@@ -288,7 +288,7 @@ class LocalEngine:
                 self._admission.check_room(is_guest=asked.is_guest, client=asked.client, may_wait=asked.may_wait)
                 request = self._new_request(pending)
                 self._admission.enqueue(request)
-            except Exception as error:  # noqa: BLE001 - the caller gets the error, and the engine goes on
+            except Exception as error:  # noqa: BLE001 - the caller gets the error
                 with self._lock:
                     self._pending.popleft()
                 pending.result.set_exception(error)
@@ -325,13 +325,13 @@ class LocalEngine:
             request.assign_slots()
             request.begin()
             self._meter.on_begin(request)
-        except Exception as error:  # noqa: BLE001 - the engine must go on for the others
+        except Exception as error:  # noqa: BLE001 - the other requests must continue
             _log.exception("an utterance could not begin")
             request.fail("internal", f"{type(error).__name__} in the engine; the log has the details")
 
     def _fail_all(self, hung_run: str) -> None:
         """End everything while the engine's thread hangs in a run; called by the watchdog's thread."""
-        error = _stuck(hung_run)
+        error = _stuck(f"{hung_run} hangs")
         with self._lock:
             pending_opens, self._pending = self._pending, deque()
         for pending in pending_opens:
@@ -340,9 +340,8 @@ class LocalEngine:
         self._admission.fail_all(error)
 
 
-def _stuck(what: str) -> Stuck:
-    do = "try again; if it stays so, the server's owner restarts it; its log says since when"
-    return Stuck(f"{what} does not come back", do)
+def _stuck(problem: str) -> Stuck:
+    return Stuck(problem, "try again; if this persists, ask the server's owner to restart it; its log has the time")
 
 
 def open_engine(
@@ -365,8 +364,8 @@ def open_engine(
         device: auto, cpu or cuda.
         voice_names: which voices, in this order, the first of which must load; None for all that can speak.
         slots: concurrent utterances.
-        threads: of arithmetic on a CPU. One is fastest for the shipped voice: its products are too small to share,
-            and threads that wait for each other stall whenever another process wants a core.
+        threads: CPU threads for tensor operations. One is fastest for the shipped voices: their matrix products are
+            too small to split, and threads that wait for each other stall whenever another process needs a core.
         speakers: folder of added speakers; None for none.
         vocoder: use this vocoder for the voices that have it; empty for each card's default.
         warms_up: warm the first voice up in the background, for a process whose first listener comes later.

@@ -20,7 +20,7 @@ class Watchdog:
     """Detects a hung module run. A run cannot be interrupted, so ``on_hang`` ends every request.
 
     Args:
-        limit_ms: a longer run hangs; infinity disables the watchdog.
+        limit_ms: a longer run counts as hung; infinity disables the watchdog.
         on_hang: called on the watchdog's thread with the name of the run, while the engine's thread is blocked.
     """
 
@@ -37,7 +37,7 @@ class Watchdog:
 
     @property
     def hung_run(self) -> str:
-        """The run that hangs; empty where none does."""
+        """The name of the hung run; empty if none."""
         return self._hung_run
 
     def start_run(self, name: str) -> None:
@@ -49,7 +49,7 @@ class Watchdog:
         """The run returned; requests that were ended meanwhile stay ended."""
         with self._lock:
             if self._hung_run:
-                _log.warning("%s came back after %.0f s", self._run, (self._clock.now_ms() - self._began_ms) / 1000.0)
+                _log.warning("%s returned after %.0f s", self._run, (self._clock.now_ms() - self._began_ms) / 1000.0)
             self._run = self._hung_run = ""
 
     def close(self) -> None:
@@ -59,12 +59,12 @@ class Watchdog:
     def check(self) -> None:
         """Check the current run; called four times per limit."""
         with self._lock:  # the run cannot return meanwhile
-            self._checks += 1  # few checks: the whole process was suspended, and the run goes on
+            self._checks += 1  # few checks in a long time: the process was suspended, and the run did not hang
             is_long = self._clock.now_ms() - self._began_ms >= self._limit_ms and self._checks >= _CHECKS_PER_LIMIT - 1
             if not self._run or self._hung_run or not is_long:
                 return
             self._hung_run = self._run
-            _log.error("%s does not come back; all utterances are ended", self._run)
+            _log.error("%s hangs; all utterances are ended", self._run)
             self._on_hang(self._run)
 
     def _watch(self) -> None:

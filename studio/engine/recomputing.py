@@ -1,4 +1,4 @@
-"""Voices that run again over traces and recordings, in the engine's process or, pickled, in another one."""
+"""Recomputation of traces and recordings by voices, in the engine's process or, pickled, in another one."""
 
 import threading
 from collections.abc import Callable, Generator, Mapping
@@ -28,8 +28,8 @@ from studio.engine.voices import Voice, load_voice
 class Recomputer:
     """See ``SupportsAttention``, ``SupportsTeacherForcing``, ``SupportsOverlappedVocoding`` in ``core``.
 
-    Runs one computation at a time, on the caller's thread; KV slots are not touched. A pickled one loads its voices
-    anew where it is unpickled.
+    Runs one computation at a time, on the caller's thread; KV slots are not touched. An unpickled one loads the voices
+    again.
     """
 
     def __init__(self, voices: VoiceStore, device: torch.device, threads: int, normalise: Normaliser) -> None:
@@ -90,14 +90,14 @@ class Recomputer:
         self._voices.refresh()
         name = str(trace.meta.get("voice", ""))
         if name not in self._voices.cards:
-            there = ", ".join(self._voices.cards)
-            raise BadVoice(f"the voice {name!r} of this trace is not here", f"there are {there}")
+            available = ", ".join(self._voices.cards)
+            raise BadVoice(f"the voice {name!r} of this trace is not available", f"there are {available}")
         return self._voices.get(name)
 
 
 _opened: list[
     tuple[Mapping[str, tuple[Card, Path]], Path | None, str, int, Recomputer]
-] = []  # the last one of this process
+] = []  # the most recent one of this process
 
 
 def _reopen(

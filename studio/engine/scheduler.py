@@ -19,49 +19,50 @@ from studio.engine.request.request import EngineRequest
 if TYPE_CHECKING:
     from studio.engine.voices import Voice
 
-MAX_SHORT_STEPS = 2  # in a row
-MAX_STEPS_WITHOUT = 4  # a newcomer, in a row, while one waits
+MAX_SHORT_STEPS = 2  # consecutive short steps
+MAX_STEPS_WITHOUT_NEW = 4  # consecutive steps without a new request while one waits
 LOW_BUFFER_MS = 150.0  # a row with at most this much buffered sound takes part in every step
 STEP_MS = 10.0  # target duration of a step of well-buffered rows
-MIN_BUFFERED_ROWS = 4  # lower bound of such a step where no row is low: a batch is cheaper than its rows
-_ROW_COST_WEIGHT = 0.1  # of the newest step, in the moving average
+MIN_BUFFERED_ROWS = 4  # rows of a step in which none is low, at least: a batch is cheaper than single rows
+_ROW_COST_WEIGHT = 0.1  # weight of the newest step in the moving average
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 
 class SchedulingPolicy:
-    """Chooses the rows of the next step: early first audio for newcomers, no underruns for the others.
+    """Chooses the rows of the next step: early first audio for new requests, no underruns for the others.
 
     Paper 002 (appendix I) runs two short steps for rows without sound before each step for all. Here a short step also
-    takes the rows that would run dry meanwhile, so the others spend only their buffer. It is also used for rows that
-    have run dry, after a pause of the text or under overload. The size of a step of well-buffered rows is bounded by
-    what a newcomer should wait. So many newcomers join a step as its listeners' sound lasts for: a client that opens
-    utterances and leaves them would silence the others otherwise.
+    takes the rows whose buffer would underrun during the step; the other rows play from their buffers. Rows that have
+    run dry, after a pause of the text or under overload, get short steps as well. The size of a step of well-buffered
+    rows is limited, so that new requests wait briefly. The number of new requests admitted to a step is limited so that
+    the step finishes before any listener's buffer runs out; otherwise a client that opens many utterances and abandons
+    them could cause underruns for the others.
     """
 
     def __init__(self) -> None:
         self._short_steps = 0
-        self._row_ms = self._newcomer_ms = 0.0
-        self._newcomers = 0  # of the last step
-        self._steps_without = 0  # in which newcomers waited
+        self._row_ms = self._new_row_ms = 0.0
+        self._new_rows = 0  # new requests in the last step
+        self._steps_without_new = 0  # consecutive steps without a new request while one waited
 
     def on_step(self, rows: int, duration_ms: float) -> None:
-        """Update the cost of a row, and of a newcomer, whose text is prefilled."""
+        """Update the estimated time for a row, and for a new request, whose text is prefilled."""
         if rows:
             self._row_ms += _ROW_COST_WEIGHT * (duration_ms / rows - self._row_ms)
-        if self._newcomers:
-            newcomer_ms = duration_ms / self._newcomers
-            before_ms = self._newcomer_ms or newcomer_ms
-            self._newcomer_ms = before_ms + _ROW_COST_WEIGHT * (newcomer_ms - before_ms)
+        if self._new_rows:
+            new_row_ms = duration_ms / self._new_rows
+            before_ms = self._new_row_ms or new_row_ms
+            self._new_row_ms = before_ms + _ROW_COST_WEIGHT * (new_row_ms - before_ms)
 
     def choose(self, ready: Sequence[T], buffered_ms: Callable[[T], float]) -> list[T]:
         """The rows that run now, the least buffered first.
 
         Args:
-            buffered_ms: how long the listener's sound lasts; minus infinity before the first sound.
+            buffered_ms: audio left in the listener's buffer; minus infinity before the first sound.
         """
-        by_buffer = self._without_newcomers(sorted((buffered_ms(one), at) for at, one in enumerate(ready)))
+        by_buffer = self._limit_new(sorted((buffered_ms(one), at) for at, one in enumerate(ready)))
         is_short = (
             bool(by_buffer)
             and by_buffer[0][0] <= 0.0 < by_buffer[-1][0] - LOW_BUFFER_MS
@@ -75,17 +76,17 @@ class SchedulingPolicy:
         count = low if is_short else max(low, affordable)
         return [ready[at] for _, at in by_buffer[:count]]
 
-    def _without_newcomers(self, by_buffer: list[tuple[float, int]]) -> list[tuple[float, int]]:
-        """The rows without those newcomers who have to wait until the listeners have more sound."""
-        newcomers = sum(ms == -math.inf for ms, _ in by_buffer)
-        self._newcomers = newcomers
-        if newcomers in (0, len(by_buffer)) or self._newcomer_ms == 0.0:
-            self._steps_without = 0
+    def _limit_new(self, by_buffer: list[tuple[float, int]]) -> list[tuple[float, int]]:
+        """The rows without the new requests that have to wait until the listeners have more audio buffered."""
+        waiting = sum(ms == -math.inf for ms, _ in by_buffer)
+        self._new_rows = waiting
+        if waiting in (0, len(by_buffer)) or self._new_row_ms == 0.0:
+            self._steps_without_new = 0
             return by_buffer
-        affordable = max(0, int(by_buffer[newcomers][0] / self._newcomer_ms))
-        self._newcomers = min(newcomers, affordable or int(self._steps_without >= MAX_STEPS_WITHOUT))
-        self._steps_without = 0 if self._newcomers else self._steps_without + 1
-        return by_buffer[: self._newcomers] + by_buffer[newcomers:]
+        affordable = max(0, int(by_buffer[waiting][0] / self._new_row_ms))
+        self._new_rows = min(waiting, affordable or int(self._steps_without_new >= MAX_STEPS_WITHOUT_NEW))
+        self._steps_without_new = 0 if self._new_rows else self._steps_without_new + 1
+        return by_buffer[: self._new_rows] + by_buffer[waiting:]
 
 
 class Scheduler:
@@ -101,8 +102,8 @@ class Scheduler:
         self._clock, self._meter, self._slow_run_ms = clock, meter or LoadMeter(), slow_run_ms
         self._watchdog = watchdog or Watchdog(clock)
         self._policy = SchedulingPolicy()
-        self._step_ms = self._module_ms = 0.0  # of the last step, and its modules' share
-        self._step_frames = 1  # of a row, at most
+        self._step_ms = self._module_ms = 0.0  # duration of the last step, and of its module runs
+        self._step_frames = 1  # most frames of a row in the last step
 
     def step(self, requests: Sequence[EngineRequest]) -> bool:
         """One step: schedule, run, dispatch. Returns whether anything was done."""
@@ -131,7 +132,7 @@ class Scheduler:
         return self._policy.choose(ready, lambda one: one[0].buffered_ms(now_ms)), progressed
 
     def _run(self, voice: "Voice", batch: Sequence[tuple[EngineRequest, ModuleInput]]) -> None:
-        """Run a voice's modules, then its vocoder; each request takes its result at once."""
+        """Run a voice's modules, then its vocoder; each request gets its result at once."""
         modules, least = voice.family.modules, self._least_frames(voice)
         self._module_ms, self._step_frames = 0.0, 1
         for name, module in {id(module): (name, module) for name, module in modules.items()}.values():
@@ -152,8 +153,9 @@ class Scheduler:
     def _by_frames(
         self, voice: "Voice", module: Module, rows: list[tuple[EngineRequest, Any]], least: int
     ) -> Iterator[tuple[int, list[tuple[EngineRequest, Any]]]]:
-        """The rows of a run, by the number of frames: several for listeners that are far ahead, to save host time."""
-        if not isinstance(module, SupportsManyFrames) or voice.vocode.look_ahead_frames:  # its sound depends on chunks
+        """The rows of a run, by number of frames: several for rows with enough buffered audio, to save host time."""
+        # The samples of a vocoder with look-ahead depend on the chunks.
+        if not isinstance(module, SupportsManyFrames) or voice.vocode.look_ahead_frames:
             yield 1, rows
             return
         now_ms, groups = self._clock.now_ms(), dict[int, list[tuple[EngineRequest, Any]]]()
@@ -164,17 +166,17 @@ class Scheduler:
         yield from sorted(groups.items(), key=itemgetter(0))
 
     def _least_frames(self, voice: "Voice") -> int:
-        """Frames that rows must make in a step so that sound keeps up with the host, a power of two.
+        """Frames that each row must make in a step to keep up with real time, a power of two.
 
-        Most of the host's time is for a step and not for its frames. 1 where single frames keep up, and where the
-        modules alone take longer than their frames last.
+        Most host time is spent per step, not per frame. 1 if single frames keep up, or if the modules alone take longer
+        than their frames last.
         """
         frame_ms = 1000.0 * voice.card.frame_samples / voice.card.sample_rate_hz
         host_ms, left_ms = self._step_ms - self._module_ms, frame_ms - self._module_ms / self._step_frames
         return 1 if left_ms <= 0.0 else 1 << max(0, math.ceil(host_ms / left_ms) - 1).bit_length()
 
     def _dispatch(self, batch: Sequence[tuple[EngineRequest, ModuleInput]]) -> None:
-        """Send what follows the sound of this step."""
+        """Send the events that follow the audio of this step."""
         for request, _ in batch:
             _fail_on_error(request, request.on_step_end)
 
@@ -187,7 +189,7 @@ class Scheduler:
         try:
             arguments = slots, [request.slots for request, _ in batch], [inputs for _, inputs in batch]
             outputs = module.run(*arguments) if frames == 1 else module.run(*arguments, frames)
-        except Exception as error:  # noqa: BLE001 - the engine must go on for the others
+        except Exception as error:  # noqa: BLE001 - the other requests must continue
             outputs = error
         finally:
             self._watchdog.end_run()
@@ -203,7 +205,7 @@ class Scheduler:
         is_slow = duration_ms > self._slow_run_ms
         self._meter.on_run(voice, name, len(batch), duration_ms, is_slow=is_slow)
         if is_slow:
-            _log.warning("%s of %s took %.0f ms for %d rows and delayed all", name, voice, duration_ms, len(batch))
+            _log.warning("%s of %s took %.0f ms for %d rows; all rows waited", name, voice, duration_ms, len(batch))
         for (request, _), output in zip(batch, outputs, strict=True):
             yield request, output, duration_ms / len(batch)
 
@@ -218,7 +220,7 @@ def _fail_on_error(request: EngineRequest, work: Callable[..., T], *args: Any) -
         return None
     try:
         return work(*args)
-    except Exception as error:  # noqa: BLE001 - the engine must go on for the others
+    except Exception as error:  # noqa: BLE001 - the other requests must continue
         _fail(request, error)
         return None
 

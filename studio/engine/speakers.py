@@ -25,7 +25,7 @@ class AddedSpeakers:
         self._adding = threading.Lock()
 
     def voices(self) -> list[SpeakerVoice]:
-        """Voices that take speakers."""
+        """Voices to which speakers can be added."""
         cards = self._voices.current_cards().values()
         return [
             SpeakerVoice(card.name, card.title, family_info(card.family).needs_transcript)
@@ -34,19 +34,19 @@ class AddedSpeakers:
         ]
 
     def listed(self) -> list[AddedSpeaker]:
-        """Those that were added, the oldest first."""
+        """Added speakers, the oldest first."""
         return [*self._voices.speakers.read().values()]
 
     def add(self, wanted: SpeakerRequest) -> AddedSpeaker:
         """Create and store a speaker; see ``studio.core.speakers.Speakers``."""
         wanted.check()
-        if wanted.voice not in (takers := [one.name for one in self.voices()]):
-            there = (
-                f"these do: {', '.join(takers)}"
-                if takers
-                else "voices do that know speakers by recordings, such as finch"
+        if wanted.voice not in (supported := [one.name for one in self.voices()]):
+            hint = (
+                f"these voices support it: {', '.join(supported)}"
+                if supported
+                else "voices whose speakers are recordings support it, such as finch"
             )
-            raise BadVoice(f"{wanted.voice[:80]!r} is no voice that takes speakers", there)
+            raise BadVoice(f"speakers cannot be added to {wanted.voice[:80]!r}", hint)
         with self._adding:
             self._voices.refresh()
             if wanted.name in (names := self._voices.cards[wanted.voice].speakers):
@@ -74,7 +74,7 @@ class AddedSpeakers:
             return speaker
 
     def remove(self, voice: str, name: str) -> None:
-        """Remove a speaker; utterances that have begun go on. Raises BadVoice, NotStored."""
+        """Remove a speaker; utterances that have begun continue. Raises BadVoice, NotStored."""
         self._voices.speakers.remove(voice, name)
         self._voices.refresh()
 
@@ -84,7 +84,7 @@ def _reference(voice: Voice, wanted: SpeakerRequest, normalise: Normaliser) -> N
     assert isinstance(voice.family, SupportsReferences), "takes_speakers says so"
     words = [word.word for word in whole_text(normalise, wanted.text).words]
     if not words and family_info(voice.card.family).needs_transcript:
-        raise BadText("what the recording says is not known", "write its text")
+        raise BadText("the text of the recording is missing", "write what it says")
     if (lookup := voice.start_lookup(words)) is not None:
         wait([lookup])
     samples = dmel.resample(torch.from_numpy(wanted.samples), wanted.rate_hz, voice.card.sample_rate_hz)

@@ -41,10 +41,10 @@ from studio.engine.families.common.teacher_forcing import (
 from studio.engine.tokenizers import dmel
 from studio.engine.voices import Voice
 
-_SPEAKING_META = ("vocoder", "temperature")  # keys of provenance that do not apply: nothing is sampled
+_SPEAKING_META = ("vocoder", "temperature")  # provenance that does not apply, since nothing is sampled
 _END_TOLERANCE_S = 0.1  # a word may end after the recording's last whole frame
 _POLL_S = 0.2  # interval of should_continue during a lookup
-_SPEECH_LEVELS = 2.0  # speech is louder than the speaker's silence by this mean of the channels
+_SPEECH_LEVELS = 2.0  # the mean level of speech is this much above the speaker's silence
 
 
 def attention_of_trace(voice: Voice, trace: Trace, should_continue: Callable[[], bool]) -> TeacherForcingResult:
@@ -52,11 +52,12 @@ def attention_of_trace(voice: Voice, trace: Trace, should_continue: Callable[[],
     family, card = _family_of(voice), voice.card
     if not len(trace.frames):
         raise BadFile(
-            "this utterance holds no frames", "its family keeps none, or it is a recording: send it through a model"
+            "this utterance holds no frames", "its family stores none, or it is a recording: run it through a model"
         )
     _check_length(len(trace.frames) * card.frame_samples / card.sample_rate_hz)
     if not has_files(card, trace.meta.get("checkpoint_sha256", {})):
-        raise BadVoice(f"{card.name} has other weights than when this was made", "its attention cannot be recomputed")
+        problem = f"the weights of {card.name} have changed since this was made"
+        raise BadVoice(problem, "its attention cannot be recomputed")
     if trace.frames.shape[1:] != (dmel.CHANNELS,) or int(trace.frames.max()) >= dmel.LEVELS:
         raise BadFile("the frames are of another acoustic tokenizer than the voice's", "the trace is damaged")
     speaker = str(trace.meta.get("speaker", ""))
@@ -101,7 +102,7 @@ def trace_of_recording(
     text = " ".join(span.text for span in recording.spans) if recording.spans else recording.text
     changes = whole_text(normalise, text)
     if not changes.words:
-        raise BadText("no word of the text can be spoken", "give what the recording says")
+        raise BadText("no word of the text can be spoken", "give the text of the recording")
     if any(not 0.0 <= one.start_s < one.end_s <= length_s + _END_TOLERANCE_S for one in recording.spans):
         raise BadFile(f"a word lies beyond the recording's {length_s:.2f} s", "give the TextGrid of this recording")
     if any(after.start_s < one.start_s for one, after in pairwise(recording.spans)):
@@ -144,8 +145,8 @@ def _family_of(voice: Voice) -> Any:
         return voice.family
     supported = ", ".join(name for name in family_names() if family_info(name).supports_teacher_forcing)
     raise NotSupported(
-        f"{voice.card.name} is of the family {voice.card.family}, whose net cannot be given frames",
-        f"these families can: {supported}",
+        f"{voice.card.name} is of the family {voice.card.family}, which does not support teacher forcing",
+        f"these families do: {supported}",
     )
 
 
@@ -155,7 +156,7 @@ def _check_length(length_s: float) -> None:
 
 
 def _spoken_words(trace: Trace) -> list[str]:
-    """The spoken words of a trace in order. Raises BadFile where one is missing or is no spoken word."""
+    """The spoken words of a trace in order. Raises BadFile if one is missing or not a valid spoken word."""
     words = trace.words()
     for index, word in enumerate(words):
         if word.i != index or not is_spoken_word(word.text):
@@ -167,7 +168,7 @@ def _spoken_words(trace: Trace) -> list[str]:
 
 
 def _meta_value(trace: Trace, name: str, default: Any) -> Any:
-    """A value of the trace's meta. Raises BadFile where it has another type or is out of range."""
+    """A value of the trace's meta. Raises BadFile if it has another type or is out of range."""
     value = trace.meta.get(name, default)
     if type(value) is not type(default) or (name == "seed" and not 0 <= value <= MAX_SEED):
         raise BadFile(f"{name} of the trace is {value!r:.80}", "it is damaged: no utterance has this value")
@@ -175,11 +176,11 @@ def _meta_value(trace: Trace, name: str, default: Any) -> Any:
 
 
 def _traced_segments(trace: Trace, card: Card) -> list[TracedSegment]:
-    """The segments of a trace with the options in force when each was planned. Raises BadFile."""
+    """The segments of a trace, each with the options when it was planned. Raises BadFile."""
     base = default_options(card.options)
     options = merge_options(card.options, _meta_value(trace, "options", {}), base)
     flushed, plans = 0, dict[int, tuple[dict[str, Any], int]]()
-    # The row's own ends. In speech, the frames made when each was reported: its sample may lie before a pause.
+    # Word ends as the row reported them. For speech that is the number of frames then: the sample may precede a pause.
     is_forced = trace.meta.get("source") == "forced"
     frames, ends = 0, dict[int, int]()
     for event in trace.events:
@@ -206,7 +207,7 @@ def _traced_segments(trace: Trace, card: Card) -> list[TracedSegment]:
         stop = len(trace.frames) if after is None else after.frame
         options, flushed = plans[one.index]
         last_word_end = ends.get(words[-1]) if words else None
-        # a segment without a word of its own (IST-LM) is flushed where all words before it were
+        # A segment without words (IST-LM) was flushed if exactly the words before it were.
         is_flushed = words.start < flushed if words else 0 < flushed == words_before
         traced.append(TracedSegment(words, seen, one.frame, stop, last_word_end, options, is_flushed))
         words_before = words.stop if words else words_before
@@ -216,7 +217,7 @@ def _traced_segments(trace: Trace, card: Card) -> list[TracedSegment]:
 def _word_range(words: Sequence[int]) -> range:
     as_range = range(words[0], words[-1] + 1) if words else range(0)
     if [*as_range] != [*words]:
-        raise BadFile("a segment of the trace speaks words that do not follow each other", "the trace is damaged")
+        raise BadFile("a segment of the trace speaks words that are not consecutive", "the trace is damaged")
     return as_range
 
 
@@ -235,7 +236,7 @@ def _forced_segments(
 
 
 def _join(family: Any, segments: Sequence[TeacherForcedSegment], frames: int) -> TeacherForcingResult:
-    """One result over all frames; NaN and -1 where no segment holds a frame."""
+    """One result over all frames; NaN and -1 for frames outside of the segments."""
     width = max((one.by_layer.shape[2] for one in segments), default=0)
     layers = segments[0].by_layer.shape[0] if segments else 0
     result = TeacherForcingResult(
@@ -260,13 +261,13 @@ def _leading_silence(frames: np.ndarray, silence: float) -> int:
 
 
 def _move_first_start(event: ev.Event, sample: int) -> ev.Event:
-    """Let the first word begin with speech, not with the recording."""
+    """Move the start of the first word from the start of the recording to the start of speech."""
     is_first = isinstance(event, ev.WordStart) and event.i == 0 and event.source != "aligner"
     return replace(event, sample=sample) if is_first else event  # type: ignore[call-arg]
 
 
 def _spans_of_spoken_words(spans: Sequence[WordSpan], words: Sequence[SpokenWord]) -> list[WordSpan]:
-    """A span for each spoken word; the words of one written word share its span in proportion to their letters."""
+    """A span for each spoken word; those of one written word divide its span in proportion to their letters."""
     if not spans:
         return []
     written = [span for span in spans for _ in TOKEN.findall(span.text)]

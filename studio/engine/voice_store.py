@@ -1,4 +1,4 @@
-"""The voices of an engine, and the speakers that were added to them."""
+"""The voices of an engine and their added speakers."""
 
 import hashlib
 import logging
@@ -53,14 +53,14 @@ class VoiceStore:
                     self.cards[name] = self.speakers.extended(self.voices[name][0])
 
     def current_cards(self) -> dict[str, Card]:
-        """``cards`` with the speakers that there are now."""
+        """``cards`` with the current speakers."""
         self.refresh()
         return self.cards
 
     def speaker(self, voice: Voice, name: str) -> tuple[int, AddedSpeaker | None]:
-        """The family's number of a speaker, with the record of an added one. Raises BadVoice: it is gone, or damaged.
+        """The family's number of a speaker, and the record of an added one. Raises BadVoice: removed or damaged.
 
-        Both are of the same speaker, also where another process adds or removes speakers meanwhile.
+        Both belong to the same speaker, even if another process adds or removes speakers meanwhile.
         """
         if name in voice.card.speakers:
             return voice.number_of(name), None
@@ -77,7 +77,7 @@ class VoiceStore:
 
     def get(self, name: str) -> Voice:
         """Load a voice, once. Raises BadVoice; a failed load is not retried."""
-        if name not in self._loaded:  # without the lock: a loaded voice does not wait for another that is loading
+        if name not in self._loaded:  # checked without the lock: a loaded voice does not wait for one being loaded
             with self._loading:
                 if name not in self._loaded:
                     try:
@@ -92,7 +92,7 @@ class VoiceStore:
         return loaded
 
     def _add_speakers(self, voice: Voice) -> dict[str, tuple[int | None, AddedSpeaker]]:
-        """Register new speakers with a loaded voice; all of them with their numbers, by name.
+        """Register new speakers with a loaded voice; returns all added ones with their numbers, by name.
 
         Damaged ones are logged, and have no number.
         """
@@ -113,7 +113,7 @@ class VoiceStore:
         """The family's number of an added speaker; None for a damaged one."""
         try:
             if not isinstance(voice.family, SupportsReferences):
-                raise BadVoice(f"voice {one.voice!r} takes no other speakers", "remove the speaker")
+                raise BadVoice(f"speakers cannot be added to voice {one.voice!r}", "remove the speaker")
             return voice.family.add_reference(read_tensors(self.speakers.tensors(token), one.tensors_sha256))
         except BadVoice as error:
             _log.warning("%s:%s cannot speak: %s", one.voice, escape_unprintable(one.name), error)

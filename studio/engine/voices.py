@@ -36,8 +36,8 @@ class Voice:
     """A loaded voice and its free KV slots.
 
     Attributes:
-        card: its own, without added speakers.
-        added: numbers of added speakers by name; those of removed ones stay, for utterances that have begun.
+        card: the voice's card, without added speakers.
+        added: numbers of added speakers by name; removed ones remain, for utterances that have begun.
     """
 
     card: Card
@@ -79,7 +79,7 @@ class Voice:
         return self.vocode.vocoder
 
     def start_lookup(self, words: Sequence[str]) -> Future[None] | None:
-        """Look spoken words up before they are committed: a future, or None where nothing needs to wait."""
+        """Look up spoken words before they are committed: a future, or None if there is nothing to wait for."""
         return self.family.start_lookup(words) if words and isinstance(self.family, SupportsLookup) else None
 
     def row(self, speaker: int, options: Mapping[str, Any], temperature: float, seed: int) -> Row:
@@ -98,7 +98,7 @@ class Voice:
         row.slots = slots
 
     def word_times(self, speaker: int) -> WordTimes:
-        """The rule that moves an utterance's word events to the sound of its words."""
+        """A ``WordTimes`` for an utterance: it moves word events to where the words sound."""
         energies = acoustic_tokenizer(self.card.alphabet).energies
         return WordTimes(self.card.frame_samples, energies, self.family.prompt(speaker))
 
@@ -161,7 +161,9 @@ def load_voice(card: Card, folder: Path, device: torch.device, slots: int) -> Vo
         if unknown := sorted({one.name for one in card.options} - {one.name for one in info.options}):
             raise BadVoice(f"{info.name} has no option {unknown[0]!r:.80} as on the card of {card.name!r}", _RESTORE)
         if (speakers := card.config.get("speakers", len(card.speakers))) != len(card.speakers):
-            raise BadVoice(f"the net knows {speakers!r:.40} speakers, the card others", "pack the voice again")
+            raise BadVoice(
+                f"the net has {speakers!r:.40} speakers, and the card has {len(card.speakers)}", "pack the voice again"
+            )
         vocoder = load_vocoder(card, folder, device)  # first: the net takes longer to load
         with parameter_limit(folder, card, f"{card.family}.safetensors"):
             family = info.load(card, folder, device, slots)
@@ -194,7 +196,7 @@ def _naming_voice(card: Card) -> Generator[None]:
         raise BadVoice(f"voice {card.name!r}: {error.what}", error.do) from error
     except torch.OutOfMemoryError as error:
         raise NoMemory(
-            f"the GPU's memory does not hold {card.name!r} and so many streams", "choose fewer concurrency slots"
+            f"{card.name!r} with this many slots does not fit in the GPU's memory", "choose fewer concurrency slots"
         ) from error
     except BadOption as error:
         raise BadVoice(f"the card of {card.name!r} describes no net that can be built: {error}", _RESTORE) from error

@@ -1,7 +1,7 @@
-"""The Hugging Face Hub's client, and its errors as sentences that say what to do.
+"""The Hugging Face Hub's client, and its errors as messages with a remedy.
 
-The token is the client's own (HF_TOKEN, or a stored login), and so are HF_ENDPOINT, HF_HUB_OFFLINE and
-HF_HUB_DOWNLOAD_TIMEOUT. No message repeats headers, or an address with a signature.
+The client reads its token (HF_TOKEN, or a stored login), HF_ENDPOINT, HF_HUB_OFFLINE and HF_HUB_DOWNLOAD_TIMEOUT
+itself. No message repeats headers, or an address with a signature.
 """
 
 from collections.abc import Generator
@@ -14,7 +14,7 @@ from studio.core.errors import StudioError, needs
 if TYPE_CHECKING:
     from huggingface_hub import HfApi
 
-LIBRARY = "streaming-tts-studio"  # as the client names this program to the hub
+LIBRARY = "streaming-tts-studio"  # this program's name in requests to the hub
 _LOG_IN = "set HF_TOKEN to a token that may read it, or run: hf auth login"
 _WAIT = "check the network, HF_ENDPOINT and the proxy, then repeat the command: it goes on where it stopped"
 
@@ -63,8 +63,8 @@ def parse_address(address: str) -> tuple[str, str]:
 
 @contextmanager
 def hub_errors(repo: str, revision: str = "") -> Generator[None]:
-    """Raise HubError or HubBusy where the client fails in the block."""
-    import httpx2  # of the client
+    """Convert the client's errors within the block to HubError or HubBusy."""
+    import httpx2  # used by the client
     from huggingface_hub import constants, errors
 
     page = f"{constants.ENDPOINT}/{repo}"
@@ -91,7 +91,7 @@ def hub_errors(repo: str, revision: str = "") -> Generator[None]:
     except httpx2.TransportError as error:
         raise HubBusy(f"{constants.ENDPOINT} cannot be reached: {type(error).__name__}", _WAIT) from error
     except (httpx2.HTTPError, ValueError, KeyError, TypeError, RuntimeError) as error:
-        # Too many redirects, JSON of another form, or an upload that failed in spite of retries.
+        # Too many redirects, unexpected JSON, or an upload that failed despite retries.
         problem = f"{constants.ENDPOINT} answers what is not understood: {to_printable(error, 200)}"
         raise HubError(problem, "check that HF_ENDPOINT is the address of a hub") from error
 

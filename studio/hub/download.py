@@ -1,6 +1,6 @@
-"""One file of a repository: resumed where it was cut, of the listed size and hash, or not there.
+"""Download one file of a repository, resuming an interrupted download and checking size and hash.
 
-The client's own download starts a cut file anew, and buffers 10 MB before it writes.
+The client's own download starts an interrupted file anew, and buffers 10 MB before it writes.
 """
 
 import errno
@@ -18,9 +18,9 @@ from studio.core.errors import NotStored
 from studio.core.files import open_unbuffered
 from studio.hub.client import LIBRARY, HubBusy, HubError, hub_errors
 
-_TRIES = 5  # without a new byte
+_TRIES = 5  # in a row without a new byte
 _RETRY_WAIT_S = 1.0
-_MIN_BYTES_PER_S = 5_000  # a host that is slower is given up
+_MIN_BYTES_PER_S = 5_000  # the download from a slower host is abandoned
 _GRACE_S = 60.0
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
@@ -33,8 +33,8 @@ class RemoteFile:
         size_bytes: its length.
         sha256: of a file in large file storage; empty for one in git.
         git_sha1: of a file in git.
-        path: in its repository, if it is not the name.
-        repo, revision: of its own, if it is not of the repository of the others.
+        path: in its repository, if it differs from the name.
+        repo, revision: of the file, if they differ from the other files'.
     """
 
     name: str
@@ -59,15 +59,15 @@ class RemoteFile:
 
 
 def fetch(repo: str, revision: str, remote: RemoteFile, folder: Path, advance: Callable[[int], None]) -> Path:
-    """Fetch a file into a folder; the part of a cut one is completed.
+    """Fetch a file into a folder; an interrupted download is completed.
 
     Args:
         revision: hex sha of a commit.
-        advance: is called with numbers of bytes, negative where bytes are fetched again.
+        advance: called with numbers of fetched bytes, negative for bytes to fetch again.
 
     Raises:
-        HubError, HubBusy: see ``hub_errors``; or the content is not what the hub lists.
-        NotStored: the disk is full. What was fetched stays, for the next call.
+        HubError, HubBusy: see ``hub_errors``; or the content differs from the hub's listing.
+        NotStored: the disk is full. The next call continues from the fetched part.
     """
     repo, revision = remote.repo or repo, remote.revision or revision
     path = folder / remote.name
@@ -78,7 +78,7 @@ def fetch(repo: str, revision: str, remote: RemoteFile, folder: Path, advance: C
     try:
         was_resumed = part.is_file() and part.stat().st_size > 0
         _complete(repo, revision, remote, part, advance)
-        if not remote.matches(part) and was_resumed:  # the part may be of an older kind
+        if not remote.matches(part) and was_resumed:  # the part may be of another version of the file
             part.unlink()
             advance(-remote.size_bytes)
             _complete(repo, revision, remote, part, advance)
@@ -96,7 +96,7 @@ def fetch(repo: str, revision: str, remote: RemoteFile, folder: Path, advance: C
 
 
 def _complete(repo: str, revision: str, remote: RemoteFile, part: Path, advance: Callable[[int], None]) -> None:
-    """Append to a part until it has the listed size; cuts are repeated while each try brings bytes."""
+    """Append to a part until it has the listed size; retries until ``_TRIES`` in a row bring no bytes."""
     tries, deadline_s = _TRIES, time.monotonic() + _GRACE_S + remote.size_bytes / _MIN_BYTES_PER_S
     with open_unbuffered(part, "ab") as file:
         if file.tell() > remote.size_bytes:
@@ -129,12 +129,12 @@ def _append(
     if start:
         headers["Range"] = f"bytes={start}-"
     how = {"timeout": constants.HF_HUB_DOWNLOAD_TIMEOUT, "retry_on_exceptions": (), "max_retries": 1}
-    # A redirect to another host, of large files, is followed without the token.
+    # Redirects of large files to another host are followed without the token.
     with http_stream_backoff("GET", url, headers=headers, **how) as response:
         if response.status_code != 416:
             hf_raise_for_status(response)
         if start and not _continues(response.headers.get("Content-Range", ""), start):
-            file.truncate(0)  # the server sends all of it
+            file.truncate(0)  # the server sends the whole file
             file.seek(0)
             advance(-start)
             if response.status_code != 200:

@@ -1,4 +1,4 @@
-"""Kyutai's repositories: the files of a published model and its speakers, and the card that a voice needs."""
+"""Kyutai's repositories: the files of a published model and its speakers, and a voice's card for them."""
 
 import json
 import math
@@ -17,19 +17,19 @@ from studio.hub.client import HubError
 from studio.hub.download import RemoteFile, fetch
 from studio.hub.listing import CONFIG, Limits, Listing, check_limits, list_paths, list_repository
 
-SPEAKERS = "kyutai/tts-voices"  # the repository of speakers, each a file for each model
-DEFAULT_SPEAKERS = ("expresso/ex03-ex01_happy_001_channel1_334s.wav",)  # that of Kyutai's own scripts
-MIMI: dict[str, Any] = {}  # sizes other than the published ones
+SPEAKERS = "kyutai/tts-voices"  # the repository of speakers, with one file per speaker and model
+DEFAULT_SPEAKERS = ("expresso/ex03-ex01_happy_001_channel1_334s.wav",)  # as in Kyutai's own scripts
+MIMI: dict[str, Any] = {}  # sizes that differ from the published ones
 _FILES = {"moshi_name": MODEL, "mimi_name": CODEC, "tokenizer_name": TEXT}
 MOST_SPEAKERS, MAX_PATH_CHARS = 32, 300  # in a pull
-_TEMPERATURE = 0.6  # of Kyutai's own scripts
+_TEMPERATURE = 0.6  # as in Kyutai's own scripts
 _DO = "give a repository such as kyutai/tts-1.6b-en_fr"
 
 
 def kyutai_offer(
     listing: Listing, staging: Path, speakers: Sequence[str], limits: Limits, advance: Callable[[int], None]
 ) -> tuple[Card, Listing, list[str]]:
-    """The card of a published model with these speakers, all files that the voice needs, and paths of all speakers.
+    """The card of a published model with these speakers, all files of the voice, and paths of all speakers.
 
     Fetches the configuration.
 
@@ -61,7 +61,7 @@ def kyutai_offer(
 
 
 def complete_card(card: Card, staging: Path, files: Sequence[RemoteFile]) -> Card:
-    """Write the card of fetched files, with their hashes and numbers. Raises BadVoice: one holds no tensors."""
+    """Write the card of fetched files, with hashes and parameter counts. Raises BadVoice: one holds no tensors."""
     names = [one.name for one in files if one.name != CONFIG]
     parameters = {name.partition(".")[0]: _numbers(staging / name) for name in (MODEL, CODEC)}
     card = replace(card, sha256={name: sha256_of(staging / name) for name in names}, parameters=parameters)
@@ -81,7 +81,7 @@ def _read_values(path: Path, repo: str) -> dict[str, Any]:
 
 
 def _named(values: dict[str, Any], key: str, repo: str) -> str:
-    """A file that the configuration names."""
+    """A file named by the configuration."""
     name = values.get(key)
     if not isinstance(name, str) or not is_file_name(name.replace("@", "-")):
         raise BadVoice(f"{key} in {CONFIG} of {repo} is {to_printable(repr(name), 80)}, no name of a file", _DO)
@@ -89,7 +89,7 @@ def _named(values: dict[str, Any], key: str, repo: str) -> str:
 
 
 def _suffix(values: dict[str, Any], repo: str) -> str:
-    """Ending of the names of the model's speaker files."""
+    """Suffix of the model's speaker files."""
     found = values.get("model_id")
     parts = [str(found.get(key, "")) for key in ("sig", "epoch")] if isinstance(found, dict) else ["", ""]
     if not all(map(is_file_name, parts)):
@@ -98,7 +98,7 @@ def _suffix(values: dict[str, Any], repo: str) -> str:
 
 
 def _names(paths: Sequence[str]) -> list[str]:
-    """Names of the speakers: those of their files. Raises HubError."""
+    """Names of the speakers, from their files. Raises HubError."""
     if len(paths) > MOST_SPEAKERS or any(len(path) > MAX_PATH_CHARS for path in paths):
         raise HubError(
             "there are too many speakers, or a path is too long", f"give up to {MOST_SPEAKERS} paths in {SPEAKERS}"
@@ -138,7 +138,7 @@ def _card(values: dict[str, Any], listing: Listing, names: Sequence[str], others
 
 
 def _numbers(path: Path) -> int:
-    """Numbers in a safetensors file."""
+    """Number of parameters in a safetensors file."""
     from safetensors import SafetensorError, safe_open
 
     try:

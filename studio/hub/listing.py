@@ -1,4 +1,4 @@
-"""What a repository holds, and which of it is fetched: nothing that could run code, and no more than the limits."""
+"""The files of a repository, and those to fetch: none that could run code, and within the limits."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ _NO_HUB = "set HF_ENDPOINT to a complete hub"
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits of a pull: files, and their bytes together."""
+    """Limits of a pull: number of files, and their total bytes."""
 
     files: int = 64
     total_bytes: int = 5_000_000_000
@@ -39,10 +39,10 @@ class Listing:
     Attributes:
         revision: hex sha of the commit.
         licence: as the repository states it; empty if it states none.
-        files: those that are fetched.
+        files: to be fetched.
         refused: names of pickles, which are never fetched.
         others: names of further files, which no voice needs.
-        nested: paths of files in folders, where they were asked for; sorted.
+        nested: sorted paths of files in folders, if requested.
     """
 
     repo: str
@@ -79,7 +79,7 @@ class Listing:
 def list_repository(repo: str, revision: str, limits: Limits, *, nested: bool = False) -> Listing:
     """Resolve a revision (empty for the newest) to a commit, and list its files.
 
-    A repository without a card has no files but its configuration.
+    Of a repository without a card, only the configuration is listed.
 
     Args:
         nested: files in folders are allowed, in any number, and listed by path only; see ``list_paths``.
@@ -117,7 +117,7 @@ def list_repository(repo: str, revision: str, limits: Limits, *, nested: bool = 
 
 
 def list_paths(repo: str, revision: str, paths: Mapping[str, str]) -> list[RemoteFile]:
-    """Files of a commit by their names here, from their paths there. Raises HubError, HubBusy: one is not there."""
+    """Files of a commit, from their paths there by their names here. Raises HubError, HubBusy: one is missing."""
     with hub_errors(repo, revision):
         found = {one.path: one for one in hub_api().get_paths_info(repo, [*paths.values()], revision=revision)}
     for path in paths.values():
@@ -155,7 +155,7 @@ def _licence_of(info: Any) -> str:
 
 
 def check_limits(listing: Listing, limits: Limits) -> None:
-    """Raises HubError where a voice needs more than the limits."""
+    """Raises HubError if a voice exceeds the limits."""
     if len(listing.files) > limits.files:
         problem = f"{listing.repo} has {len(listing.files)} files for a voice, {limits.files} are the limit"
         raise HubError(problem, f"--max-files {len(listing.files)} takes them")

@@ -23,27 +23,27 @@ from studio.hub.listing import CARD, CONFIG, LIMITS, Limits, Listing, list_repos
 
 try:
     import fcntl
-except ImportError:  # Windows: two pulls of one revision at once are not kept apart
+except ImportError:  # Windows: no lock against simultaneous pulls of one revision
     fcntl = None
 
-_STAGING = ".staging"  # of voices that are being fetched; no card in it is read
+_STAGING = ".staging"  # for voices being fetched; cards in it are ignored
 _REMOVED = ".removed"
 _STALE_S = 30 * 86_400.0
 _MAX_CARD_BYTES = 1 << 20
-_SPARE_BYTES = 64_000_000  # stay free on the disk
+_SPARE_BYTES = 64_000_000  # to leave free on the disk
 
 
 @dataclass(frozen=True)
 class Offer:
-    """A voice before its weights are fetched: what a person accepts, or declines."""
+    """A voice before its weights are fetched, for the user to accept or decline."""
 
     card: Card
     listing: Listing
-    speakers: Sequence[str] = ()  # that ``pull`` may be given
+    speakers: Sequence[str] = ()  # possible values of ``pull``'s ``speakers``
 
     @property
     def licences(self) -> list[str]:
-        """The repository's and the card's, once if they are equal."""
+        """The licences of the repository and the card, once if they are equal."""
         stated = [self.listing.licence or "none stated by the repository", self.card.licence]
         return list({one.casefold(): one for one in stated}.values())
 
@@ -61,18 +61,18 @@ def pull(
 ) -> Path:
     """Pull a voice of ``owner/name@revision`` into a folder of voices; returns its folder.
 
-    A commit that is there and intact is not fetched again, and needs no network where it is named by its full sha.
+    A commit that is already there and intact is not fetched again, and needs no network if named by its full sha.
 
     Args:
         root: the folder of voices.
         accept: asked once, with the licence, before the weights are fetched.
-        name: another name than the card's.
-        reserved: names that the voice cannot have.
-        speakers: of a model of Kyutai's; see ``kyutai_offer``.
-        advance: is called with numbers of fetched bytes, negative where some are fetched again.
+        name: a name instead of the card's.
+        reserved: names that are not allowed.
+        speakers: of a Kyutai model; see ``kyutai_offer``.
+        advance: called with numbers of fetched bytes, negative for bytes to fetch again.
 
     Raises:
-        HubError, HubBusy: the hub or its content, see ``hub_errors``; or the licence was declined.
+        HubError, HubBusy: see ``hub_errors``; or the content is invalid, or the licence was declined.
         BadVoice: the repository holds no valid voice, or the name is taken.
         NotStored: the disk is full.
     """
@@ -101,10 +101,10 @@ def pull(
 
 
 def _link_unchanged(folder: Path, staging: Path, listing: Listing) -> None:
-    """Take the files that an older pull of this voice has already."""
+    """Link the files that an older pull of this voice already has."""
     for one in listing.files:
         if one.name != CARD and not (staging / one.name).exists() and one.matches(folder / one.name):
-            with suppress(OSError):  # a file system without links: it is fetched
+            with suppress(OSError):  # a file system without links: the file is fetched
                 (staging / one.name).hardlink_to(folder / one.name)
 
 
@@ -120,7 +120,7 @@ def _intact(root: Path, repo: str, revision: str, name: str) -> Path | None:
 
 
 def look(address: str, root: Path, *, name: str = "", reserved: Collection[str] = ()) -> Offer:
-    """What ``pull`` would ask to accept; fetches the card alone. Raises as ``pull``."""
+    """The offer that ``pull`` would make; fetches only the card. Raises as ``pull``."""
     repo, revision = parse_address(address)
     listing = list_repository(repo, revision, LIMITS)
     durable.make_folder(root)
@@ -129,7 +129,7 @@ def look(address: str, root: Path, *, name: str = "", reserved: Collection[str] 
 
 
 def verify(folder: Path) -> int:
-    """Hash every file of a pulled voice; returns how many there are. Raises BadVoice: one was changed, or none is."""
+    """Hash every file of a pulled voice; returns their number. Raises BadVoice: one was changed, or there are none."""
     source = read_source(folder)
     if source is None:
         raise BadVoice(f"{folder.name} was not pulled from the hub", "studio voices list says which voices were")
@@ -139,12 +139,12 @@ def verify(folder: Path) -> int:
 
 
 def remove(name: str, root: Path) -> None:
-    """Remove a pulled voice. Raises BadVoice: there is none of the name."""
+    """Remove a pulled voice. Raises BadVoice: there is none with this name."""
     folder = root / name
     if not is_file_name(name) or not (folder / RECORD).is_file():
         there = ", ".join(pulled_names(root)) or "none"
         raise BadVoice(f"there is no pulled voice {name!r:.80}", f"pulled are {there}")
-    with suppress(FileNotFoundError):  # another one removed it in the meantime
+    with suppress(FileNotFoundError):  # another process has removed it
         _discard(folder, root)
 
 
@@ -167,7 +167,7 @@ def _read_offer(
     speakers: Sequence[str] = (),
     limits: Limits = LIMITS,
 ) -> Offer:
-    """Fetch and check the card, or make that of a model of Kyutai's. Raises HubError, HubBusy, BadVoice, NotStored."""
+    """Fetch and check the card, or make a Kyutai model's. Raises HubError, HubBusy, BadVoice, NotStored."""
     there = [one.name for one in listing.files]
     if CARD not in there and CONFIG in there:
         card, listing, available = kyutai_offer(listing, staging, speakers, limits, advance)
@@ -194,12 +194,12 @@ def _locked(staging: Path) -> Generator[Path]:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise HubBusy("this voice is being pulled by another process", "wait until it has ended") from error
-        durable.make_folder(staging)  # the other one may have moved it
+        durable.make_folder(staging)  # the other pull may have moved it
         yield staging
 
 
 def _remove_stale(staging: Path) -> None:
-    """Delete abandoned downloads, and what a crash left of removed voices."""
+    """Delete abandoned downloads, and remains of removed voices after a crash."""
     for path in list_folder(staging):
         with suppress(OSError):
             age_s = time.time() - max(one.stat().st_mtime for one in (path, *path.glob("*")))
@@ -216,7 +216,7 @@ def _check_space(listing: Listing, staging: Path) -> None:
 
 
 def _checked_card(listing: Listing, card: Card, name: str, root: Path, reserved: Collection[str]) -> Card:
-    """The card with the voice's name here. Raises BadVoice, HubError."""
+    """The card with the voice's local name. Raises BadVoice, HubError."""
     for needed in card.sha256:
         listing.file(needed)
     card = replace(card, name=name or card.name)
@@ -244,7 +244,7 @@ def _check_weights(card: Card, paths: Collection[Path], repo: str) -> None:
 
 
 def _install(listing: Listing, card: Card, staging: Path, root: Path) -> Path:
-    """Write the record, and move the staging folder to its place."""
+    """Write the record, and move the staging folder into the folder of voices."""
     _rename_card(staging / CARD, card.name)
     files = {name: sha256_of(staging / name) for name in {CARD, *(one.name for one in listing.files)}}
     pulled_at = datetime.now(UTC).isoformat(timespec="seconds")
@@ -268,7 +268,7 @@ def _rename_card(path: Path, name: str) -> None:
 
 
 def _discard(folder: Path, root: Path) -> None:
-    """Take a folder away at once, then delete its files."""
+    """Remove a folder atomically by a rename, then delete its files."""
     durable.make_folder(root / _STAGING)
     away = root / _STAGING / f"{secrets.token_hex(8)}{_REMOVED}"
     folder.rename(away)

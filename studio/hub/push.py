@@ -13,7 +13,7 @@ from studio.hub.listing import SUFFIXES
 from studio.hub.model_card import model_card
 
 Kind = Literal["model", "dataset"]
-_TIMEOUT_S = 60.0  # without an answer, and without a byte taken
+_TIMEOUT_S = 60.0  # without an answer, and without progress of an upload
 
 
 def push_voice(folder: Path, repo: str, *, private: bool = False) -> str:
@@ -45,12 +45,12 @@ def _voice_files(card: Card, folder: Path) -> dict[str, Path]:
 
 
 def push_files(repo: str, kind: Kind, files: Mapping[str, Path | bytes], message: str, *, private: bool) -> str:
-    """Make a commit of these files; files of the same kinds that it had before go. Returns the commit's address.
+    """Make a commit of these files; older files of the same kinds are deleted. Returns the commit's address.
 
-    The repository is created where it does not exist.
+    The repository is created if it does not exist.
 
     Raises:
-        HubError, HubBusy: see ``hub_errors``; or there is no token, or a repository is public where ``private`` is set.
+        HubError, HubBusy: see ``hub_errors``; or there is no token, or a repository is public despite ``private``.
     """
     from huggingface_hub import CommitOperationAdd, CommitOperationDelete, constants
     from huggingface_hub.utils import get_session

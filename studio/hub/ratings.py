@@ -1,4 +1,4 @@
-"""The answers of a listening test as a published dataset: pseudonyms, without free text and times of day."""
+"""The answers of a listening test as a published dataset: with pseudonyms, without free text and times of day."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ COLUMNS = tuple(_RECEIVED if one.name == "received_at" else one for one in DICTI
 
 @dataclass(frozen=True)
 class Publication:
-    """What is published: files by name, and its description.
+    """A dataset to publish: files by name, and its description.
 
     Attributes:
         raters: number of pseudonyms.

@@ -1,4 +1,4 @@
-"""Word times of other people's systems that send none: by a forced aligner, where its package and dictionary allow."""
+"""Word times of third-party systems that send none: by a forced aligner, if its package and dictionary are there."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -10,13 +10,13 @@ from studio.core.traces.provenance import ANOTHER_SYSTEM
 from studio.core.traces.trace import Trace, TraceWord
 from studio.measure.recognisers.pocketsphinx import align_all, dictionary_words
 
-_LONGEST_S = 120.0  # about four seconds of alignment
+_LONGEST_S = 120.0  # takes about 4 s to align
 
 
 def with_aligned_words(trace: Trace) -> Trace:
-    """The trace with better estimates of word times, still marked as estimates; itself if there is nothing to improve.
+    """The trace with better estimates of word times, still marked as estimates; unchanged if it has none to improve.
 
-    Words of a segment stay as they are where the aligner does not find its text.
+    A segment's words stay unchanged if the aligner does not find its text.
     """
     words = trace.words()
     is_estimate = bool(words) and all(one.source == "estimate" and one.end is not None for one in words)
@@ -32,7 +32,7 @@ def with_aligned_words(trace: Trace) -> Trace:
 
 
 def _parts(trace: Trace, words: Sequence[TraceWord]) -> list[tuple[list[TraceWord], int, int]]:
-    """Words with the samples that speak them: those of each segment, or of all where the segments lack some."""
+    """Words with the range of their samples: by segment, or one range for all if the segments lack a word."""
     segments = trace.segments()
     if [i for one in segments for i in one.words] != [one.i for one in words]:
         return [([*words], 0, len(trace.pcm))]

@@ -23,7 +23,7 @@ Progress = Callable[[int, int], None]
 
 @dataclass
 class BatchTables:
-    """The three tables of many utterances, and messages about those that could not be measured."""
+    """The three tables of many utterances, and error messages of those that could not be measured."""
 
     utterances: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     words: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
@@ -68,9 +68,9 @@ def measure(
 
     Args:
         paths: files and folders (``find_sources``).
-        workers: number of processes, by default that of CPU cores; a few files need none.
-        journal: file of results so far; unchanged files in it are not measured again.
-        progress: called with the number of finished and of all utterances.
+        workers: number of processes, by default that of CPU cores; a few files are measured in this process.
+        journal: file of the results so far; unchanged files in it are not measured again.
+        progress: called with the numbers of finished and of all utterances.
     """
     sources = find_sources(Path(path) for path in paths)
     known = {} if journal is None else _read_journal(journal)

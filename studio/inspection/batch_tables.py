@@ -93,10 +93,10 @@ Rows = dict[str, list[dict[str, Any]]]
 def rows_of(
     trace: Trace, about: Mapping[str, Any], reference: Sequence[SpokenSpan] = (), *, with_pitch: bool = True
 ) -> Rows:
-    """The rows of an utterance by table; their keys are those of ``columns.TABLES``.
+    """The rows of an utterance by table; their keys are those of ``TABLES``.
 
-    ``about``: ``file``, and ``system`` and ``item`` where something beside the file says so; ``reference``: words of an
-    aligner or by hand, which the utterance's are compared with. Raises NeedsPackage: pitch without pyworld.
+    ``about``: ``file``, and ``system`` and ``item`` if known from outside the file; ``reference``: words of an aligner
+    or by hand, to compare with the utterance's. Raises NeedsPackage: pitch without pyworld.
     """
     line = timeline(trace)
     spoken = prosody(trace.pcm, trace.rate_hz, with_pitch=with_pitch)
@@ -159,10 +159,10 @@ def _sound(trace: Trace, line: Timeline, spoken: Prosody) -> dict[str, Any]:
 
 
 def _clock(trace: Trace, line: Timeline) -> dict[str, Any]:
-    """What only a trace knows: segments, and when things came."""
+    """Columns about segments and times, which only a trace has; None for a recording."""
     if line.heard_by == "recording":
-        nothing = ("segments", "forced", "first_audio_ms", "stalls", "stalls_s", "rtf")
-        return dict.fromkeys((*nothing, "known_to_heard_p50_ms", "known_to_heard_p95_ms"))
+        names = ("segments", "forced", "first_audio_ms", "stalls", "stalls_s", "rtf")
+        return dict.fromkeys((*names, "known_to_heard_p50_ms", "known_to_heard_p95_ms"))
     steps = ladder(trace)
     waits = [w.heard_ms - w.known_ms for w in line.words if w.heard_ms is not None and w.known_ms is not None]
     stalls = [pause.duration_ms for pause in line.pauses if pause.is_stall]

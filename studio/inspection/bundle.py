@@ -41,10 +41,10 @@ def pack(trace: Trace) -> bytes:
 
 
 def pack_attention(scores: TeacherForcingResult, p_eos: np.ndarray) -> bytes:
-    """Attention and likelihood of each frame in the same format: shares in 255ths, mean over layers.
+    """Attention and likelihood of each frame in the same format: shares as 0 to 255, averaged over layers.
 
     Args:
-        p_eos: the trace's, float32 [F]; the header has the largest difference from the one computed now.
+        p_eos: of the trace, float32 [F]; the header has the largest difference from the recomputed values.
     """
     shares = np.clip(np.rint(255.0 * scores.shares), 0, 255).astype(np.uint8)
     header = {"what": scores.what, "columns": shares.shape[1], "difference": scores.difference(p_eos)}
@@ -61,7 +61,7 @@ def pack_prosody(pcm: np.ndarray, rate_hz: int, max_s: float = math.inf) -> byte
 
     Args:
         pcm: int16 [T].
-        max_s: no pitch for longer sounds; it takes some seconds of CPU time a minute.
+        max_s: longer sounds get no pitch, which takes some seconds of CPU time per minute of sound.
     """
     is_short = len(pcm) <= max_s * rate_hz
     lacks = "" if is_short else f"The pitch of more than {max_s / 60:g} minutes is left out: studio measure has it."
@@ -108,7 +108,7 @@ def _header(trace: Trace, line: Timeline) -> dict[str, Any]:
 
 
 def _captions(trace: Trace) -> dict[str, str] | None:
-    """Captions as files, in the time of the sound with its pauses, as the page plays it; None without word times."""
+    """Caption files, in the time of the sound with its pauses, as the page plays it; None without word times."""
     captions = cues(trace, as_heard=True)
     return {suffix[1:]: formatted(captions, suffix) for suffix in SUFFIXES} if captions else None
 

@@ -1,4 +1,4 @@
-"""Open traces (file, folder or bytes) and recordings with their text, and place the words of recordings."""
+"""Open traces (file, folder or bytes) and recordings with their text, and add word times to recordings."""
 
 import io
 import json
@@ -24,7 +24,7 @@ from studio.measure.word_timing import SpokenSpan
 ALIGNER = "pocketsphinx"
 MAX_TEXT_CHARS = 100_000
 _SAMPLE_BYTES = 2
-_SOUNDS = (b"RIFF", b"RIFX", b"RF64", b"BW64", b"fLaC", b"ID3", b"OggS", b"FORM")  # how sound files begin
+_SOUNDS = (b"RIFF", b"RIFX", b"RF64", b"BW64", b"fLaC", b"ID3", b"OggS", b"FORM")  # first bytes of sound files
 
 
 def open_file(path: Path, text: str | None = None) -> Trace:
@@ -59,8 +59,8 @@ class UnpackLimits:
 def open_bytes(data: bytes, text: str = "", limits: UnpackLimits | None = None) -> Trace:
     """An uploaded trace or WAV.
 
-    ``limits``: None for those of trace files. Raises BadFile: it is neither, damaged, or exceeds the limits; BadText:
-    the text is longer than 100,000 characters.
+    ``limits``: None for those of trace files. Raises BadFile: not a trace or WAV, damaged, or above the limits;
+    BadText: the text is longer than 100,000 characters.
     """
     if data.startswith(_SOUNDS):
         most = limits.parts["audio.wav"] // _SAMPLE_BYTES if limits else MAX_MONO_SAMPLES
@@ -70,10 +70,10 @@ def open_bytes(data: bytes, text: str = "", limits: UnpackLimits | None = None) 
 
 
 def open_blinded(data: bytes, text: str = "") -> Trace:
-    """Sound and text alone of a trace or WAV, as a recording: nothing in it identifies the system.
+    """Only the sound and text of a trace or WAV, as a recording: nothing in it identifies the system.
 
-    Voice, options, segments, word times, frames and p_eos are left out. A text is cut after 100,000 characters. Raises
-    BadFile: it is neither, damaged, or without sound.
+    Voice, options, segments, word times, frames and p_eos are omitted. A text is cut after 100,000 characters. Raises
+    BadFile: not a trace or WAV, damaged, or without sound.
     """
     trace = open_bytes(data, text)
     return recording_trace(trace.pcm, trace.rate_hz, sent_text(trace.events)[:MAX_TEXT_CHARS])
@@ -82,7 +82,7 @@ def open_blinded(data: bytes, text: str = "") -> Trace:
 def read_sound(data: bytes, max_bytes: int) -> tuple[np.ndarray, int]:
     """Samples int16 [T] and rate of an uploaded trace or WAV, without reading the rest.
 
-    ``max_bytes``: maximal unpacked size of the sound. Raises BadFile: it is neither, damaged, or too large.
+    ``max_bytes``: maximal unpacked size of the sound. Raises BadFile: not a trace or WAV, damaged, or too large.
     """
     wav = data if data.startswith(_SOUNDS) else read_trace_wav(io.BytesIO(data), max_bytes)
     return read_mono(wav, most_samples=max_bytes // _SAMPLE_BYTES)

@@ -1,7 +1,7 @@
-"""When the sound of an utterance was played: runs without a pause, and the pauses between them.
+"""Playback times of an utterance: runs without a pause, and the pauses between them.
 
-Based on the player's reports, or without them on an ideal listener, who plays from the first sample on and pauses only
-where the voice did.
+From the player's reports, or without them from an ideal listener, who starts when the first sample is made and pauses
+only where the voice did.
 """
 
 import bisect
@@ -29,7 +29,7 @@ class PlaybackRun:
 
 @dataclass(frozen=True)
 class Pause:
-    """A pause in playback before ``sample``; ``unknown`` where the player stopped without a known reason."""
+    """A pause in playback before ``sample``; its reason is ``unknown`` if no wait explains it."""
 
     start_ms: float
     end_ms: float
@@ -108,9 +108,9 @@ def _reports(events: Iterable[ev.Event]) -> list[tuple[int, float]]:
 def _ideal_playback(
     chunks: ChunkTimes, waits: Sequence[ev.Wait], samples: int, rate_hz: int
 ) -> tuple[list[PlaybackRun], list[Pause]]:
-    """Playback of an ideal listener: paused by every wait except those for credit.
+    """Playback by an ideal listener: paused by every wait except those for credit.
 
-    A wait ends slightly before the sound after it exists, and no sound is played before it was made.
+    A wait ends slightly before the sound after it is made, and no sound is played before it is made.
     """
     runs: list[PlaybackRun] = []
     pauses: list[Pause] = []
@@ -180,7 +180,7 @@ def _extrapolate(
     samples: int,
     rate_hz: int,
 ) -> None:
-    """Extrapolate after the last report to the end, since a trace is closed when its last sample was made."""
+    """Extrapolate from the last report to the end, since a trace is closed when its last sample is made."""
     for wait in waits:
         run, made_ms = runs[-1], chunks.when(wait.sample)
         due_ms = run.t_ms + 1000.0 * (wait.sample - run.start) / rate_hz

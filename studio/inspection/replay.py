@@ -18,7 +18,7 @@ from studio.markup.parts import MarkedEngine
 
 _SEGMENT_TIMEOUT_S = 60.0  # a replay that diverged may never make the awaited segment
 _UNLIMITED = 2**53  # samples
-_IDLE_S = 5.0  # without events, after which an utterance without an end is taken to wait for text
+_IDLE_S = 5.0  # without events, until an utterance without an end is assumed to wait for text
 _PROVENANCE = ("git_sha", "versions", "device", "threads", "dtype", "vocoder", "checkpoint_sha256")
 
 
@@ -27,7 +27,7 @@ class Replay:
     """The result of a replay."""
 
     trace: Trace  # the new trace
-    samples: int  # number of samples that both have
+    samples: int  # length of the shorter one
     first_difference: int | None  # the first sample that differs, None where all of ``samples`` are equal
     is_whole: bool  # whether both have equally many samples, or the original was stopped early
     differences: tuple[str, ...]  # differences in provenance and input, a sentence each
@@ -41,9 +41,9 @@ class Replay:
 def replay(engine: Engine, before: Trace) -> Replay:
     """Speak a trace's text again, with the same voice, seed, temperature, options and speed.
 
-    At the voice's own speed the arrival times of text do not change the sound, but flushes and revisions do: segments
-    that a flush started are made with the same words committed, and a revision is sent when the sound that it left was
-    made. Changes of options within the utterance are not replayed; ``differences`` says so.
+    At the voice's own speed the arrival times of text do not change the sound, but those of flushes and revisions do:
+    segments started by a flush are made with the same words committed, and a revision is sent when the sound that it
+    kept has been made. Changes of options within the utterance are not replayed, but listed in ``differences``.
 
     Raises BadFile: the trace holds no events, or no request; BadVoice, BadOption: the voice is missing, or has no such
     options.
@@ -90,13 +90,13 @@ def _speed_pauses(events: Sequence[ev.Event], speed: float) -> list[str]:
 
 
 class _ReplaySender:
-    """Sends the steps of a script to an utterance from a thread of its own.
+    """Sends the steps of a script to an utterance from a separate thread.
 
     Args:
         utterance: opened without credit, so that nothing is spoken before the first texts.
         samples: length of the original.
         was_cut: whether the original was stopped early; then the replay is cancelled at that length.
-        held: samples that a stretcher may hold back.
+        held: most samples in a time stretcher's buffer.
     """
 
     def __init__(
@@ -120,7 +120,7 @@ class _ReplaySender:
                 self._changed.notify_all()
             yield event
             if self._was_cut and isinstance(event, ev.Audio) and self._end_sample >= self._samples:
-                self._is_over = True  # an input that is sent from now on changes no sample
+                self._is_over = True  # later inputs change no sample
                 self.utterance.cancel()
         sender.join()
 
@@ -137,7 +137,7 @@ class _ReplaySender:
 
     def _send(self) -> None:
         try:
-            with self._changed:  # wait for the slot: text cancels a flush that is sent before
+            with self._changed:  # wait for the slot: until then, text cancels an earlier flush
                 self._changed.wait_for(lambda: self._count > 0, timeout=_SEGMENT_TIMEOUT_S)
             for at, step in enumerate(self._steps):
                 if step.kind in ("until", "revise"):
@@ -171,7 +171,7 @@ class _ReplaySender:
     def _revise(self, step: ReplayStep) -> None:
         self._await_samples(step.sample)
         if self._end_sample < step.sample - self._held:
-            self._end()  # the original had more: its text had ended, which a trace does not record
+            self._end()  # the original is longer, so its text had ended; a trace does not record that
             self._await_samples(step.sample)
         margin = round(2 * PLAYED_REPORT_MS * self.utterance.card.sample_rate_hz / 1000)
         self.utterance.played(max(0, step.sample - margin))  # so that nothing before it is revised
@@ -185,12 +185,12 @@ class _ReplaySender:
     def _cut(self) -> None:
         self._await_samples(self._samples)
         if not self._is_over and self._end_sample < self._samples:
-            self._end()  # the original had more: its text had ended, which a trace does not record
+            self._end()  # the original is longer, so its text had ended; a trace does not record that
             self._await_samples(self._samples)
         self.utterance.cancel()
 
     def _await_samples(self, samples: int) -> None:
-        """Wait until ``samples`` samples were made, or until no event came for a while."""
+        """Wait until ``samples`` samples have been made, or no event has come for ``_IDLE_S``."""
         count = -1
         while count != self._count:
             count = self._count
@@ -204,7 +204,7 @@ class _ReplaySender:
 
 
 def _revision_differences(before: Sequence[tuple[int, int]], after: Sequence[tuple[int, int]]) -> list[str]:
-    """Revisions that kept another number of samples or words than in the original."""
+    """Revisions that kept a different number of samples or words than in the original."""
     pairs = enumerate(zip_longest(before, after), 1)
     return [
         f"revision {number} kept {_kept_part(then)} then, and keeps {_kept_part(now)} now"

@@ -1,4 +1,4 @@
-"""Reconstruct from a trace what was sent to an utterance: text, flushes, revisions and the end, in order."""
+"""Reconstruct from a trace the inputs of an utterance: text, flushes, revisions and the end, in order."""
 
 import re
 from bisect import bisect_left
@@ -38,7 +38,7 @@ def replay_script(events: Sequence[ev.Event], *, ends: bool = True) -> list[Repl
 
     A flush follows the words that were committed when it was read. Segments that it started early were planned with
     the words committed then: these words are sent, the segment is awaited, and the later text follows. A revision is
-    sent when the sound that it left was made; revisions that a later one took back are merged with that one.
+    sent when the sound that it kept has been made; revisions undone by a later one are merged with that one.
     """
     parts = _parts(events)
     writer = _ScriptWriter()
@@ -50,7 +50,7 @@ def replay_script(events: Sequence[ev.Event], *, ends: bool = True) -> list[Repl
 
 
 def revisions(events: Sequence[ev.Event]) -> list[tuple[int, int]]:
-    """(from_sample, words) of each revision that no later one took back."""
+    """(from_sample, words) of each revision that no later one undid."""
     return [(part.revised.from_sample, part.revised.words) for part in _parts(events) if part.revised]
 
 
@@ -70,7 +70,7 @@ class _Part:
 
 
 def _parts(events: Sequence[ev.Event]) -> list[_Part]:
-    """The parts between those revisions that no later one took back. Raises BadFile where there are too many."""
+    """The parts between the revisions that no later one undid. Raises BadFile if there are too many."""
     parts = [_Part(None, "", [], [])]
     text = SentText()
     is_read = is_replaced = False  # whether a word was committed; whether text was replaced since
@@ -104,14 +104,14 @@ class _ScriptWriter:
     def __init__(self) -> None:
         self.steps: list[ReplayStep] = []
         self._text, self._spaces = "", list[int]()  # the text, and the positions of its white space
-        self._unsent: deque[str] = deque()  # texts that no step sends yet
+        self._unsent: deque[str] = deque()  # texts without a step so far
         self._sent_chars = self._flushed = self._awaited = self._planned_words = 0
         self._is_ended = False
         self._word_ends: list[int] = []
         self._segment_starts: list[int] = []  # samples with which segments began
 
     def write(self, part: _Part, *, is_followed: bool) -> None:
-        """Add the steps of a part; ``is_followed`` by another part, which takes some of this one back."""
+        """Add the steps of a part; ``is_followed``: whether another part revises it."""
         if part.revised is not None:
             self._revise(part.revised, part.text)
         self._text, self._unsent = part.whole, deque(part.sent)
@@ -140,7 +140,7 @@ class _ScriptWriter:
         if isinstance(event, ev.Committed):
             self._word_ends.append(event.char_end)
         elif isinstance(event, ev.Flushed):
-            self._await_segment()  # or it would be planned after the flush
+            self._await_segment()  # else it would be planned after the flush
             self._flushed = min(max(event.words, 0), len(self._word_ends))
             self._send_words(self._flushed)
             self.steps.append(ReplayStep("flush"))

@@ -22,7 +22,7 @@ def word_spans(trace: Trace) -> list[SpokenSpan]:
 
 
 def write_textgrid(trace: Trace, path: Path) -> None:
-    """Write the tiers ``words``, ``segments`` (with the words seen) and ``seams``, in the time without pauses.
+    """Write the tiers ``words``, ``segments`` (labelled with the words seen) and ``seams``, in the time without pauses.
 
     Raises BadFile: the file cannot be written, or there is no sound.
     """

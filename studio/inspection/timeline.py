@@ -32,7 +32,7 @@ class TimedWord:
         written: index of its written token, [char_start, char_end) of the text as sent.
         start, end: samples.
         typed_ms: arrival of its first character.
-        known_ms: arrival of what completes it (white space, a flush, the end).
+        known_ms: when it was complete: arrival of white space, a flush or the end.
         made_ms, made_whole_ms: its first and its last sample were made.
         heard_ms, heard_whole_ms: its first and its last sample were played.
     """
@@ -157,11 +157,11 @@ def timeline(trace: Trace) -> Timeline:
 def _keys(events: Iterable[ev.Event]) -> tuple[list[TypedKey], str]:
     """Arrivals of text in order, and the final text; an arrival before the end of the text revises the rest.
 
-    Text with ``typed`` times counts as arrived when it was typed, key by key.
+    With ``TypingTimes``, a text arrives key by key when it was typed.
     """
     keys: list[TypedKey] = []
     text = SentText()
-    current: list[int] = []  # indices in ``keys`` of what is still part of the text
+    current: list[int] = []  # indices in ``keys`` of the current text
     typed: ev.TypingTimes | None = None  # for the next text
     for event in events:
         if isinstance(event, ev.TypingTimes):
@@ -180,7 +180,7 @@ def _keys(events: Iterable[ev.Event]) -> tuple[list[TypedKey], str]:
 
 
 def _typed_keys(event: ev.TextReceived, typed: ev.TypingTimes | None) -> Iterator[TypedKey]:
-    """The keys of a text, those of one moment as one; none lies before the start of the clock."""
+    """The keys of a text, simultaneous ones merged; none before the start of the clock."""
     if typed is None or typed.char_start != event.char_start:
         yield TypedKey(event.t_ms, event.char_start, event.text)
         return

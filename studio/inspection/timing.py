@@ -166,7 +166,7 @@ def _alignments(trace: Trace, texts: Sequence[str], source: Source, setting: Tim
 
 
 def _median_words(words: Sequence[WordBoundaries]) -> list[SpokenSpan]:
-    """The words with the aligners' medians; words that no aligner found are left out."""
+    """The words with the aligners' medians, without those that no aligner found."""
     return [SpokenSpan(one.word, one.start.value, one.end.value) for one in words if one.start and one.end]
 
 

@@ -1,8 +1,8 @@
 """Annotation journals: one file for each annotator and utterance, in the library's folder.
 
 ``annotations/ab/<sha256>/<digest>.jsonl`` begins with a header line (annotator and sound); each further line is an
-edit, or a snapshot in the place of many edits. An edit is acknowledged once its line is completely on disk. An
-incomplete last line was never acknowledged: readers skip it, ``problems`` reports it, and the next edit cuts it off.
+edit, or a snapshot that replaces many edits. An edit is acknowledged once its line is completely on disk. An
+incomplete last line was never acknowledged: readers skip it, ``problems`` reports it, and the next edit removes it.
 Journals may be copied between libraries and need no index.
 """
 
@@ -36,7 +36,7 @@ from studio.core.locks import lock_file, within_lock
 FORMAT, SCHEMA = "studio-annotation", 1
 MAX_ANNOTATORS = 64  # of one utterance
 MAX_JOURNAL_BYTES = 32_000_000
-MAX_EDITS = 2000  # before compaction, plus the number of marks
+MAX_EDITS = 2000  # compaction happens above this plus the number of marks
 _CACHED, _CACHED_MARKS = 512, 200_000  # documents and marks in the cache
 _LOCKS = 64
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -68,7 +68,7 @@ class Annotations:
 
     Args:
         root: the library's folder.
-        has_utterance: whether the library holds an utterance of this SHA-256; others take no edits.
+        has_utterance: whether the library has an utterance with this SHA-256; edits of others are refused.
     """
 
     def __init__(self, root: Path, has_utterance: Callable[[str], bool]) -> None:
@@ -93,12 +93,12 @@ class Annotations:
         return self._document(self._path(sha256, annotator))
 
     def edit(self, sound: AnnotatedSound, annotator: str, edit: AnnotationEdit) -> AnnotationDocument:
-        """Apply an edit durably and return the document; an edit whose name is known is not applied again.
+        """Apply an edit durably and return the document; an edit with a known name is not applied again.
 
         Raises:
             BadOption, AnnotationConflict: it is invalid or outdated; nothing was changed.
-            NotStored: the disk refused it; it may be sent again, under the same name.
-            BadFile: the journal is damaged, or is of another sound.
+            NotStored: writing to disk failed; it may be sent again under the same name.
+            BadFile: the journal is damaged or of another sound.
         """
         path = self._path(sound.sha256, annotator)
         try:
@@ -205,7 +205,7 @@ class Annotations:
         return read.document if read else None
 
     def _read_unlocked(self, path: Path) -> _JournalState | None:
-        """The current state of a journal, without waiting for its lock. Raises BadFile, Unavailable."""
+        """The current state of a journal, without taking its lock. Raises BadFile, Unavailable."""
         try:
             with open_unbuffered(path) as file:
                 return self._read(path, file)

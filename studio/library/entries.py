@@ -1,4 +1,4 @@
-"""Entries of the library: data read from a stored trace or recording, and people's notes."""
+"""Entries of the library: data read from a stored trace or recording, and users' notes."""
 
 import hashlib
 import logging
@@ -86,7 +86,7 @@ class LibraryEntry:
         kind: ``trace``, or ``recording`` for a WAV.
         voice, speaker, family, vocoder: empty for a recording.
         options: of the family.
-        source: origin of the text, where the trace names it.
+        source: origin of the text, if the trace names it.
         size_bytes: of its file.
     """
 

@@ -76,7 +76,7 @@ def layer_by_annotator(documents: Iterable[AnnotationDocument], layer: str) -> d
 
 
 def shared_layers(documents: Iterable[AnnotationDocument]) -> list[str]:
-    """Names of layers that at least two annotators have, in the order of the first."""
+    """Names of layers shared by at least two annotators, in the order of the first."""
     counts: dict[str, int] = {}
     for document in documents:
         for one in document.layers.values():
@@ -106,7 +106,7 @@ def layer_agreement(
 def stored_agreement(root: Path, sha256: str, layer: str, collar_ms: float, max_marks: int) -> dict[str, Any]:
     """Agreement on a layer of an utterance of the library in ``root`` as JSON; without a layer, the names of all.
 
-    Reads the journals alone, so that another process can do it. Raises BadOption, BadFile, Unavailable.
+    Needs only the journals, so another process can call it. Raises BadOption, BadFile, Unavailable.
     """
     documents = Annotations(root, bool).of(sha256)
     if not layer:
@@ -117,7 +117,7 @@ def stored_agreement(root: Path, sha256: str, layer: str, collar_ms: float, max_
 def corpus_layers(
     library: Library, query: Query
 ) -> tuple[dict[tuple[str, Kind], list[LayerOfSound]], list[tuple[str, str]]]:
-    """The layers that two or more annotators have, over all utterances that match, by name and kind.
+    """The layers shared by two or more annotators, over all matching utterances, by name and kind.
 
     Also (utterance, layer) where one annotator's layer holds regions and another's points. ``limit`` and ``offset`` of
     the query are not used. Raises BadFile.

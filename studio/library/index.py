@@ -1,6 +1,6 @@
 """The search index of the library, which can be rebuilt from its folder at any time.
 
-A new index is built under another name and replaces the old one when it is complete. Other processes notice the
+A new index is built under another name and replaces the old one when it is complete. Other processes detect the
 replacement by the inode and reconnect.
 """
 
@@ -23,7 +23,7 @@ from studio.library.entries import EntryNote, LibraryEntry
 
 SCHEMA = 2  # a file of another version is rebuilt (1 may be incomplete)
 _AFTER_DIGITS = "g"  # follows every hexadecimal digit
-BUSY_MS = 5_000  # for another process; a request is answered within 10 s
+BUSY_MS = 5_000  # longest wait for another process; a request is answered within 10 s
 
 
 class _Base(SQLModel, registry=registry()):
@@ -152,13 +152,13 @@ class Index:
             return _entries(session, rows.all())
 
     def find_all(self, names: Sequence[str]) -> list[LibraryEntry]:
-        """The entries that there are of these SHA-256, in any order."""
+        """The existing entries with these SHA-256, in any order."""
         with self._session() as session:
             rows = session.exec(select(IndexedEntry).where(col(IndexedEntry.sha256).in_(names))).all()
             return _entries(session, rows)
 
     def tags(self) -> list[tuple[str, int]]:
-        """Every tag with its number of entries, by name."""
+        """Every tag with its number of entries, sorted by name."""
         with self._session() as session:
             counted = select(EntryTag.tag, func.count()).group_by(EntryTag.tag).order_by(EntryTag.tag)
             return [(tag, count) for tag, count in session.exec(counted)]

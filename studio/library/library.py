@@ -1,4 +1,4 @@
-"""The library of stored utterances: plain files, and a search index that is built from them.
+"""The library of stored utterances: plain files, and a search index built from them.
 
 ``sounds/ab/<sha256>.trace`` (or ``.wav``) is an utterance, named by the SHA-256 of its bytes;
 ``notes/ab/<sha256>.json`` is its note, and ``annotations/ab/<sha256>/`` its annotations (``annotations.py``).
@@ -45,7 +45,7 @@ MAX_NOTE_BYTES = 1 << 20
 _NAME = re.compile(r"[0-9a-f]{6,64}")
 _FILE = re.compile(r"([0-9a-f]{64})\.(trace|wav)")
 _BATCH = 100
-_MEASURED = 4096  # sounds whose rate and length are kept
+_MEASURED = 4096  # sounds whose rate and length are cached
 log = logging.getLogger("studio.library")
 T = TypeVar("T")
 
@@ -55,7 +55,7 @@ _Stamp = tuple[int, int, int]  # inode, size, modification time
 
 @dataclass(frozen=True)
 class _Indexed:
-    """A file read by a rebuild: stamps of the sound and its note, whether it is in the index, and what is wrong."""
+    """A file read by a rebuild: stamps of the sound and its note, whether it is indexed, and an error message."""
 
     stamps: tuple[_Stamp | None, _Stamp | None]
     is_indexed: bool
@@ -65,7 +65,7 @@ class _Indexed:
 class Library:
     """Stored utterances; safe for several threads and processes.
 
-    ``root``: created with access for its owner alone, since traces hold what people typed. An index that is missing,
+    ``root``: created readable by its owner only, since traces contain what people typed. An index that is missing,
     damaged or of another version is rebuilt, which takes a while. Raises BadFile: the folder cannot be used.
     """
 
@@ -101,11 +101,11 @@ class Library:
     ) -> LibraryEntry:
         """Store a trace, or a WAV with its text; for an existing entry, only set the title and add the tags.
 
-        ``opened``: the result of ``open_entry``, where another process has opened the file.
+        ``opened``: the result of ``open_entry``, if another process has opened the file.
 
         Raises:
             BadFile: it is neither, or damaged.
-            NotStored: the disk refused it.
+            NotStored: writing to disk failed.
             BadText, BadOption: the text is too long; a title or a tag is invalid.
         """
         opened = opened or open_entry(data, text)  # before the lock, since a long trace takes seconds
@@ -119,7 +119,7 @@ class Library:
             else:
                 note = EntryNote(title, text if is_wav else "", added_at=now_s()).with_changes(add=tags)
             entry = replace(known[0] if known and not text else opened, note=note)
-            if not known or not self._has_utterance(sha256):  # after a removal that failed half way
+            if not known or not self._has_utterance(sha256):  # a removal may have failed half-way
                 _write(self._sound(sha256, "wav" if is_wav else "trace"), data, "the utterance")
             return self._write_note(entry)
 
@@ -146,7 +146,7 @@ class Library:
         return entries[0]
 
     def entries(self, names: Sequence[str]) -> dict[str, LibraryEntry]:
-        """The entries that there are of these SHA-256, by it; one query for all, at most a thousand."""
+        """The existing entries among at most 1,000 SHA-256, by SHA-256; one query for all."""
         return {one.sha256: one for one in self._index.find_all(names)}
 
     def path(self, entry: LibraryEntry) -> Path:
@@ -185,13 +185,13 @@ class Library:
     def annotate(self, entry: LibraryEntry, annotator: str, edit: AnnotationEdit) -> AnnotationDocument:
         """Apply an annotator's edit durably and return the document.
 
-        Raises BadOption, AnnotationConflict: the edit is invalid or outdated; NotStored: the disk refused it; BadFile:
-        the utterance or the journal is missing or damaged.
+        Raises BadOption, AnnotationConflict: the edit is invalid or outdated; NotStored: writing to disk failed;
+        BadFile: the utterance or the journal is missing or damaged.
         """
         return self.annotations.edit(self._annotated_sound(entry, annotator), annotator, edit)
 
     def document(self, entry: LibraryEntry, annotator: str) -> AnnotationDocument:
-        """An annotator's document on an utterance; empty where there is none. Raises BadFile."""
+        """An annotator's document on an utterance; a new, empty one if there is none. Raises BadFile."""
         document = self.annotations.by(entry.sha256, annotator)
         if document is None:
             sound = self._annotated_sound(entry, annotator)
@@ -213,7 +213,7 @@ class Library:
         """Rebuild the index; returns the number of entries, and messages about unreadable files.
 
         The old index is used until the new one is complete; entries may be added and changed meanwhile. ``progress``:
-        called with the number of files read, and of all files. Raises NotStored: the disk refused it; the old index
+        called with the numbers of files read and of all files. Raises NotStored: writing to disk failed; the old index
         stays.
         """
         part = durable.part_of(self._index.file)
@@ -280,7 +280,7 @@ class Library:
         return indexed
 
     def _remove_journal(self) -> None:
-        """Remove a rollback journal of the old index, which SQLite would apply to the new one."""
+        """Remove the old index's rollback journal, which SQLite would apply to the new one."""
         with suppress(Unavailable):
             self._index.is_usable()  # reading applies it to the old index
         durable.remove(self._index.file.with_name(f"{self._index.file.name}-journal"))
@@ -313,7 +313,7 @@ class Library:
 
     def _read_note(self, sha256: str, sound: Path) -> EntryNote:
         file = self._note(sha256)
-        if not file.exists():  # the sound alone was copied, or a crash came before the note
+        if not file.exists():  # only the sound was copied, or a crash prevented the note
             return self._new_note(sound)
         return parse_note(read_bounded(file, MAX_NOTE_BYTES))
 
@@ -328,7 +328,7 @@ class Library:
         return entry
 
     def _annotated_sound(self, entry: LibraryEntry, annotator: str) -> AnnotatedSound:
-        """The sound that an edit belongs to; only the first edit of a sound opens the file."""
+        """The sound of an edit; only the first edit of a sound opens the file."""
         known = self.annotations.by(entry.sha256, annotator)
         if known is not None:
             return AnnotatedSound(entry.sha256, known.rate_hz, known.samples)
@@ -351,7 +351,7 @@ class Library:
 def open_entry(data: bytes, text: str = "", limits: UnpackLimits | None = None) -> LibraryEntry:
     """The entry of a file that is not in a library yet.
 
-    ``limits``: None for those of trace files. Raises BadFile: it is neither a trace nor a WAV, damaged, or exceeds the
+    ``limits``: None for those of trace files. Raises BadFile: it is neither a trace nor a WAV, damaged, or above the
     limits; BadText, BadOption: the text is too long, or given for a trace.
     """
     if text and not data.startswith(b"RIFF"):

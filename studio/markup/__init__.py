@@ -1,4 +1,4 @@
-"""What texts are written in."""
+"""Markup: the formats in which texts are written."""
 
 from typing import Literal
 

@@ -1,4 +1,4 @@
-"""Events of an utterance that is made from those of another one: taken when a caller asks for them."""
+"""Events of an utterance that are derived from another utterance's, when a caller asks for them."""
 
 import threading
 from abc import ABC, abstractmethod
@@ -12,10 +12,10 @@ from studio.core.ports import Utterance
 class EventFeed(ABC):
     """``set_listener``, ``poll_events`` and ``events`` of ``studio.core.ports.Utterance``.
 
-    The other utterance's events are taken when a caller asks for some, under a lock that nobody holds for long.
+    The other utterance's events are taken when a caller asks for events, under a lock that is only held briefly.
 
     Args:
-        out: where ``_forward`` appends; what callers have not taken yet.
+        out: to which ``_forward`` appends; events that callers have not taken yet.
     """
 
     def __init__(self, out: deque[ev.Event]) -> None:
@@ -25,11 +25,11 @@ class EventFeed(ABC):
 
     @abstractmethod
     def _source(self) -> Utterance | None:
-        """The utterance whose events come next; None where there is none, or the last event was forwarded."""
+        """The utterance whose events come next; None if there is none, or the last event was forwarded."""
 
     @abstractmethod
     def _forward(self, event: ev.Event) -> None:
-        """Append what becomes of an event."""
+        """Convert an event and append the result."""
 
     @abstractmethod
     def _has_ended(self) -> bool:

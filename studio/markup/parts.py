@@ -1,7 +1,7 @@
-"""An utterance in parts, with pauses between them and at rates of their own, as markup asks for.
+"""An utterance in parts, with the pauses between them and the rates that its markup specifies.
 
-Each part is an utterance of the engine. ``PartedUtterance`` makes one of them: words, characters and samples are
-counted through, and a pause is silence in whole frames, so that it is used like any other utterance.
+Each part is an utterance of the engine. ``PartedUtterance`` joins them to one: words, characters and samples are
+numbered continuously, and a pause is silence in whole frames, so that it is used like any other utterance.
 """
 
 import logging
@@ -28,7 +28,7 @@ _OPENERS = ThreadPoolExecutor(4, thread_name_prefix="parts")
 class PartedUtterance(EventFeed):
     """See ``studio.core.ports.Utterance``. It cannot be revised, and wrong markup ends it as ``failed``.
 
-    Text is passed on under one lock, in callers' threads, and events under another one, which nobody holds for long.
+    Text is passed on under one lock, in callers' threads, and events under another one, which is only held briefly.
     """
 
     def __init__(self, engine: Engine, request: SpeakRequest, reader: PartReader) -> None:
@@ -93,12 +93,12 @@ class PartedUtterance(EventFeed):
         self._whole.has_frames &= part.rate == 1.0 and not (part.pause_ms and self._parts[0].is_empty)
 
     def _pass_on(self) -> None:
-        """Send the first part's pause, and give its text to its utterance, which is opened for it."""
+        """Send the first part's pause, and pass its text to its utterance, which is opened if necessary."""
         part = self._parts[0]
         if self._speaking is None and not part.is_empty and not self._whole.is_over:
             with self._lock:
                 self._whole.send_tag()
-                self._whole.send_silence()  # now: the credit for what follows comes when it is played
+                self._whole.send_silence()  # now: credit for the next part is granted when the silence is played
             credit = None if self._granted is None else max(0, self._whole.to_part(self._granted))
             opened = self._engine.open(replace(self._request, credit_samples=credit))
             with self._lock:
@@ -113,10 +113,10 @@ class PartedUtterance(EventFeed):
             with self._lock:
                 self._whole.send_tag()
                 self._whole.send_silence()
-                if part.is_whole:  # nothing but a pause
+                if part.is_whole:  # only a pause
                     self._whole.end()
             return
-        with suppress(Closed):  # it failed: its last event says so
+        with suppress(Closed):  # it failed, as its last event reports
             while part.texts:
                 self._speaking.push_text(part.texts[0])
                 part.texts.popleft()
@@ -124,7 +124,7 @@ class PartedUtterance(EventFeed):
                 self._speaking.end()
 
     def _begin_next(self) -> None:
-        """The first part was spoken: go on with the one after it."""
+        """The first part was spoken: continue with the next one."""
         with self._text_lock:
             with self._lock:
                 self._parts.popleft()
@@ -138,7 +138,7 @@ class PartedUtterance(EventFeed):
     def _check_begun(self, begun: "Future[None]") -> None:
         if error := begun.exception():
             _log.error("a part could not begin", exc_info=error)
-            self._fail(StudioError("this utterance broke off", "the server's log says why; open a new one"))
+            self._fail(StudioError("this utterance failed", "the server's log says why; open a new one"))
             self._tell()
 
     # --- control ---------------------------------------------------------------------------------------
@@ -209,22 +209,22 @@ class PartedUtterance(EventFeed):
 
     def _end_part(self, ended: ev.Ended) -> None:
         whole, self._speaking = self._whole, None
-        if self._is_cancelled:  # the part may have ended before it heard of it; no sound follows
+        if self._is_cancelled:  # the part may have ended before it was cancelled; no sound follows
             whole.emit_cancelled()
         else:
             whole.finish_part(ended)
         whole.compute_ms += ended.compute_ms
-        if self._is_cancelled or len(self._parts) == 1:  # also where the engine ends before the text does
+        if self._is_cancelled or len(self._parts) == 1:  # also if the engine ends before the text does
             whole.emit(ended, samples=whole.so_far.samples, compute_ms=whole.compute_ms)
         else:
             _OPENERS.submit(self._begin_next).add_done_callback(self._check_begun)
 
 
 def open_marked(engine: Engine, request: SpeakRequest, markup: str, speed: float = 1.0) -> Utterance:
-    """Begin an utterance whose text has pauses where ``markup`` has them.
+    """Open an utterance whose text is written in ``markup``.
 
     Args:
-        speed: 2 is twice as fast, its pitch kept; 0.5 to 2.
+        speed: 2 is twice as fast, at the same pitch; 0.5 to 2.
 
     Raises:
         BadOption: the speed is out of range.
@@ -244,7 +244,7 @@ def open_marked(engine: Engine, request: SpeakRequest, markup: str, speed: float
 
 
 class MarkedEngine:
-    """An engine whose utterances are written in a markup, and spoken at a speed; see ``studio.core.ports.Engine``."""
+    """An engine for texts in a given markup, spoken at a given speed; see ``studio.core.ports.Engine``."""
 
     def __init__(self, engine: Engine, markup: str, speed: float = 1.0) -> None:
         self._engine, self._markup, self._speed = engine, markup, speed

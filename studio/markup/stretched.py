@@ -1,4 +1,4 @@
-"""An utterance spoken at another speed, its pitch kept: positions in the sound are those of the stretched one."""
+"""An utterance spoken at another speed but the same pitch: its sample positions are those of the stretched sound."""
 
 import threading
 from collections import deque
@@ -15,8 +15,8 @@ from studio.markup.feed import EventFeed
 from studio.markup.stretching import Stretcher
 from studio.text.ssml import MAX_RATE, MIN_RATE
 
-_IDLE_MS = 150.0  # without sound of the voice: what the stretcher holds back is sent
-_MAX_UNREAD = 1024  # events; more stay in the utterance, which then makes no more sound
+_IDLE_MS = 150.0  # after this time without sound of the voice, the stretcher's buffered samples are sent
+_MAX_UNREAD = 1024  # events; more are left in the utterance, which then stops making sound
 
 
 def check_speed(speed: float) -> None:
@@ -26,18 +26,18 @@ def check_speed(speed: float) -> None:
 
 
 def samples_of_voice(sample: int, speed: float) -> int:
-    """Samples of the voice within ``sample`` samples of the stretched sound, so that no word is rounded away."""
+    """Samples of the voice within ``sample`` samples of the stretched sound, so that rounding loses no word."""
     over, under = float(speed).as_integer_ratio()  # exact: a rounded product would lose some words
     return max(0, ((sample + 1) * over - 1) // under) if sample else 0
 
 
 class StretchedUtterance(EventFeed):
-    """See ``studio.core.ports.Utterance``; frames, which would not fit the sound, are left out.
+    """See ``studio.core.ports.Utterance``; without events of frames, which would not match the sound.
 
     Args:
         utterance: opened with a credit of ``samples_of_voice(credit_samples, speed)``.
         speed: 2 is twice as fast; 0.5 to 2.
-        credit_samples: stretched ones that may be made before ``grant`` is called; None for no limit.
+        credit_samples: stretched samples that may be made before ``grant`` is called; None for no limit.
     """
 
     def __init__(self, utterance: Utterance, speed: float, credit_samples: int | None = None) -> None:
@@ -49,7 +49,7 @@ class StretchedUtterance(EventFeed):
         self.settled_chars, self.set_options = utterance.settled_chars, utterance.set_options
         self._clock = MonotonicClock()
         self._stretcher: Stretcher | None = Stretcher(self.card.sample_rate_hz, speed)
-        self._made = self._sent = 0  # samples of the voice, and stretched ones
+        self._made = self._sent = 0  # samples of the voice that were made, and stretched ones that were sent
         self._granted = None if credit_samples is None else samples_of_voice(credit_samples, speed)
         self._played = 0
         self._starts = dict[int, int]()  # samples, by word
@@ -90,7 +90,7 @@ class StretchedUtterance(EventFeed):
     def _forward(self, event: ev.Event) -> None:
         match event:
             case ev.Queued():
-                self._out.append(event)  # its time counts from another moment
+                self._out.append(event)  # its time counts from another origin
             case ev.Ready():
                 self._began_ms = self._clock.now_ms() - event.t_ms
                 self._emit(event)
@@ -148,7 +148,7 @@ class StretchedUtterance(EventFeed):
             self._sent += len(pcm)
 
     def _finish(self, t_ms: float) -> None:
-        """Send what is held back, in the length that the times of words are counted with."""
+        """Send the stretcher's remaining samples, cut or padded to the length from which word times are calculated."""
         stretcher, self._stretcher = self._stretcher, None
         left = self._stretched(self._made) - self._sent
         if stretcher is not None and left > 0:
@@ -158,7 +158,7 @@ class StretchedUtterance(EventFeed):
     # --- pauses of the typing ----------------------------------------------------------------------------
 
     def _watch(self) -> None:
-        """See whether the voice waits for text: until it does, the end of the last word is held back."""
+        """Check later whether the voice waits for text: until then, the stretcher buffers the end of the last word."""
         if not self._is_watched and not self._has_ended_text:
             self._is_watched = True
             timer = threading.Timer(_IDLE_MS / 1000.0, self._check_idle)

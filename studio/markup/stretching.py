@@ -1,4 +1,4 @@
-"""The rate of speech changed while the pitch is kept, by FFmpeg (PyAV)."""
+"""Changes the rate of speech but not its pitch, by FFmpeg (PyAV)."""
 
 from contextlib import suppress
 from fractions import Fraction
@@ -12,7 +12,7 @@ _NOTHING = np.zeros(0, np.int16)
 
 
 class Stretcher:
-    """A stream of samples spoken at another rate, its pitch kept, by FFmpeg's ``atempo``.
+    """Changes the rate of a stream of samples but not its pitch, by FFmpeg's ``atempo``.
 
     Args:
         rate: 2 for twice as fast; 0.5 to 4.
@@ -31,7 +31,7 @@ class Stretcher:
         self._graph: Any = graph
 
     def feed(self, pcm: np.ndarray) -> np.ndarray:
-        """Samples [T'] that samples [T] complete."""
+        """The stretched samples [T'] that are complete after these samples [T]."""
         frame: Any = self._av.AudioFrame.from_ndarray(pcm[None], format="s16", layout="mono")
         frame.sample_rate, frame.pts, frame.time_base = self._rate_hz, self._at, Fraction(1, self._rate_hz)
         self._at += len(pcm)

@@ -1,4 +1,4 @@
-"""Events of an utterance in parts: those of its parts, with words, characters and samples counted through."""
+"""Events of an utterance in parts: those of its parts, with words, characters and samples numbered continuously."""
 
 from collections import deque
 from dataclasses import dataclass, field, replace
@@ -22,8 +22,8 @@ class Part:
 
     Attributes:
         pause_ms: silence before it.
-        tag: what stands for it in the text as sent.
-        texts: those that were not passed on yet.
+        tag: the markup for it in the text as sent.
+        texts: text that was not passed on yet.
         is_whole: no more text is appended.
     """
 
@@ -37,7 +37,7 @@ class Part:
 
 @dataclass
 class Counts:
-    """How much came before a part."""
+    """Totals of the parts before a part."""
 
     words: int = 0
     written: int = 0
@@ -52,16 +52,16 @@ class WholeEvents:
 
     Attributes:
         part: the part that is being spoken.
-        before: how much came before it; ``so_far``: how much was sent.
+        before: totals of the parts before it; ``so_far``: totals of all that was sent.
         is_over: the last event was sent. ``compute_ms``: of the parts that have ended.
-        cancelled_sample: up to where the whole was heard, if it is cancelled.
+        cancelled_sample: up to which the whole was heard, if it is cancelled.
     """
 
     def __init__(self, card: Card, part: Part) -> None:
         self.card, self.part = card, part
         self.out: deque[ev.Event] = deque()
         self.before, self.so_far = Counts(), Counts()
-        self.has_frames, self._channels = True, 0  # frames of a stretched sound would not fit it
+        self.has_frames, self._channels = True, 0  # frames would not match a stretched sound
         self.is_over = False
         self.compute_ms, self.cancelled_sample = 0.0, 0
         self._clock = MonotonicClock()
@@ -69,19 +69,19 @@ class WholeEvents:
         self._words: list[SpokenWord] = []
         self._starts, self._ends = dict[int, int](), dict[int, int]()  # samples, by word
         self._began_ms = self._last_ms = 0.0
-        self._silent_ms = 0.0  # of the pause before the part that was sent
+        self._silent_ms = 0.0  # sent silence of the pause before the part
         self._is_first, self._has_told_cancel = True, False
 
     def to_part(self, sample: int) -> int:
-        """A sample of the whole as one of the part's utterance."""
+        """The sample of the part's utterance at a sample of the whole."""
         return round((sample - self.before.samples) * self.part.rate)
 
     def end(self) -> None:
-        """The end of the whole, where no part says it."""
+        """Send the end of the whole if it is not the end of a part."""
         self.emit(ev.Ended(samples=self.so_far.samples, compute_ms=self.compute_ms), at_ms=self.now_ms())
 
     def finish_part(self, ended: ev.Ended) -> None:
-        """Send what is left of the part, in the length that the times of its words were counted with."""
+        """Send the rest of the part, cut or padded to the length from which its word times were calculated."""
         self.send_tag()
         self.send_silence()
         if self._stretcher is not None:
@@ -91,7 +91,7 @@ class WholeEvents:
             self._stretcher = None
 
     def begin(self, part: Part) -> None:
-        """Go on with another part."""
+        """Continue with another part."""
         self.before = replace(self.so_far, t_ms=self._last_ms)
         self.part, self._silent_ms = part, 0.0
 
@@ -100,7 +100,7 @@ class WholeEvents:
         return max(0.0, self._clock.now_ms() - self._began_ms)
 
     def emit(self, event: ev.Event, at_ms: float | None = None, **changes: Any) -> None:
-        """Send an event of the whole, with other fields, at a time of its own or at its part's."""
+        """Send an event of the whole, with changed fields, at ``at_ms`` or else its time in the part."""
         if self.is_over:
             return
         self._last_ms = max(self._last_ms, event.t_ms + self.before.t_ms if at_ms is None else at_ms)
@@ -118,7 +118,7 @@ class WholeEvents:
         match event:
             case ev.Queued():
                 if self._is_first and not self.is_over:
-                    self.out.append(event)  # its time counts from another moment
+                    self.out.append(event)  # its time counts from another origin
             case ev.Ready():
                 if self._is_first:
                     self._began_ms = self._clock.now_ms() - event.t_ms
@@ -129,12 +129,12 @@ class WholeEvents:
                 so_far.chars += len(event.text)
                 self.emit(event, char_start=event.char_start + before.chars)
             case ev.Committed():
-                spelt = without_pronunciation(event.word)
+                spelling = without_pronunciation(event.word)
                 so_far.words, so_far.written = before.words + event.i + 1, before.written + event.written + 1
                 chars = {"char_start": event.char_start + before.chars, "char_end": event.char_end + before.chars}
-                word = SpokenWord(so_far.words - 1, spelt, so_far.written - 1, **chars)
+                word = SpokenWord(so_far.words - 1, spelling, so_far.written - 1, **chars)
                 self._words.append(word)
-                self.emit(event, i=word.i, word=spelt, written=word.written, **chars)
+                self.emit(event, i=word.i, word=spelling, written=word.written, **chars)
             case ev.Unsupported():
                 chars = {"char_start": event.char_start + before.chars, "char_end": event.char_end + before.chars}
                 self.emit(event, **chars)
@@ -192,7 +192,7 @@ class WholeEvents:
             self.so_far.samples += len(pcm)
 
     def send_tag(self) -> None:
-        """What stands for the pause in the text, before the text of the part."""
+        """Send the pause's markup as received text, before the text of the part."""
         tag, self.part.tag = self.part.tag, ""
         if tag:
             self.emit(ev.TextReceived(char_start=self.before.chars, text=tag), at_ms=self._last_ms)
@@ -200,7 +200,7 @@ class WholeEvents:
             self.before.chars += len(tag)
 
     def send_silence(self) -> None:
-        """The rest of the pause before the part, before anything else that has a place in the sound."""
+        """Send the rest of the pause before the part, before any other event with a sample position."""
         due_ms, self._silent_ms = self.part.pause_ms - self._silent_ms, self.part.pause_ms
         if not due_ms:
             return
@@ -218,7 +218,7 @@ class WholeEvents:
         self.before.samples = self.so_far.samples
 
     def emit_cancelled(self) -> None:
-        """Say which words were heard until ``cancelled_sample``, once."""
+        """Report, once, which words were heard until ``cancelled_sample``."""
         if self._has_told_cancel:
             return
         self._has_told_cancel = True

@@ -43,8 +43,8 @@ class LatencyLadder:
 def ladder(trace: Trace, speech_db: float | None = None) -> LatencyLadder:
     """The ladder of an utterance.
 
-    The first window is complete with the last word fed to the first segment. A segment is reported with its first
-    frame, before it is sound: that is t1 (frames are reported a step later, when their p_eos is known).
+    The first window is complete with the last word fed to the first segment. t1 is the time of the first segment,
+    reported with its first frame, before vocoding (frames are reported a step later, when their p_eos is known).
 
     Args:
         speech_db: the voice's active speech level; None for this utterance's own.
@@ -75,12 +75,12 @@ def ladder(trace: Trace, speech_db: float | None = None) -> LatencyLadder:
 
 
 def arrivals(events: Sequence[ev.Event]) -> dict[int, float]:
-    """Arrival of each committed word in ms since ``ready``: of the text with the character after it, else of the flush.
+    """Arrival of each committed word, ms since ``ready``: when the character after it came, else when it was flushed.
 
-    The time of commitment would flatter an engine, since it reads its inbox later than text arrives.
+    The commit time would understate the latency: an engine reads its inbox later than text arrives.
     """
     flushes_ms = sorted(one.t_ms for one in events if isinstance(one, ev.Flushed))
-    ends: list[int] = []  # end of the text after each arrival; a revision removes what was behind it
+    ends: list[int] = []  # end of the text after each arrival; a revision removes later ones
     times_ms: list[float] = []
     arrived: dict[int, float] = {}
     later = LaterRevisions(events)
@@ -90,7 +90,7 @@ def arrivals(events: Sequence[ev.Event]) -> dict[int, float]:
             while ends and ends[-1] > event.char_start:
                 ends.pop()
                 cut_ms = times_ms.pop()
-            if cut_ms is not None:  # the rest of the same piece stays
+            if cut_ms is not None:  # the piece's text before the revision stays
                 ends.append(event.char_start)
                 times_ms.append(cut_ms)
             ends.append(event.char_start + len(event.text))

@@ -1,7 +1,7 @@
-"""Recordings for new speakers: checked and cleaned. Each refusal says what is wrong, and what to do.
+"""Recordings for new speakers: checked and cleaned. Each refusal states the fault and the remedy.
 
-Cleaning: rumble and offset below 60 Hz are removed, silence around the speech is cut, and the speech is brought to the
-level of the voices' own recordings.
+Cleaning: rumble and offset below 60 Hz are removed, silence around the speech is cut, and the speech is scaled to the
+level of the shipped voices.
 """
 
 import hashlib
@@ -40,8 +40,9 @@ class CleanRecording:
     Attributes:
         samples: float32 [T], cleaned.
         sha256: of the file.
-        steps: what was done to it, for people.
-        level_db: active level before it was changed; ``snr_db``: above its quietest parts.
+        steps: the cleaning steps, as text for users.
+        level_db: active level before cleaning.
+        snr_db: active level above the quietest parts.
     """
 
     samples: np.ndarray = field(repr=False)
@@ -128,19 +129,19 @@ def clean(pcm: np.ndarray, rate_hz: int, sha256: str, name: str = "the recording
 
 
 def _bytes_of(path: Path) -> bytes:
-    """The bytes of a file; ``SoundStream`` has the messages for files that cannot be read."""
+    """The bytes of a file; ``SoundStream`` raises the errors for unreadable files."""
     SoundStream(path, max_bytes=MAX_FILE_BYTES)
     return path.read_bytes()
 
 
 def _without_rumble(sound: np.ndarray, rate_hz: int) -> tuple[np.ndarray, float]:
-    """High-pass filter at 60 Hz: the filtered sound, and the level of what was removed, dB of full scale."""
+    """High-pass filter at 60 Hz: the filtered sound, and the level of the removed part, dB of full scale."""
     spectrum = np.fft.rfft(sound.astype(np.float64))
     freqs_hz = np.fft.rfftfreq(len(sound), 1.0 / rate_hz)
     edge = np.clip((freqs_hz - 0.75 * RUMBLE_HZ) / (0.5 * RUMBLE_HZ), 0.0, 1.0)
-    kept = np.fft.irfft(spectrum * np.sin(0.5 * np.pi * edge) ** 2, len(sound))
-    removed = float(np.square(sound - kept).mean())
-    return kept.astype(np.float32), 10.0 * float(np.log10(max(removed, 1e-12)))
+    filtered = np.fft.irfft(spectrum * np.sin(0.5 * np.pi * edge) ** 2, len(sound))
+    removed = float(np.square(sound - filtered).mean())
+    return filtered.astype(np.float32), 10.0 * float(np.log10(max(removed, 1e-12)))
 
 
 def _check_speech(sound: np.ndarray, rate_hz: int, levels: np.ndarray, level_db: float, name: str) -> None:

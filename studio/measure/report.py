@@ -1,4 +1,4 @@
-"""Results as tables for people, and as dated JSON with hardware, versions and command."""
+"""Results as tables, and as dated JSON with hardware, versions and command."""
 
 import datetime
 import json
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rich.console import Console  # noqa: TID251
 
 RESULTS = Path("bench/results")
-_LONGEST_WORD = 30  # that a first column has room for
+_LONGEST_WORD = 30  # most characters reserved for a word of the first column
 _MARKDOWN = ContextVar("_MARKDOWN", default=False)  # whether print_table writes Markdown
 
 
@@ -64,9 +64,9 @@ def setting_name(figures: Mapping[str, Any]) -> str:
 
 @cache
 def console(*, stderr: bool = False, quiet: bool = False) -> "Console":
-    """A console for tables and progress bars that prints no escape sequences from outside.
+    """A console for tables and progress bars that escapes the control characters of its texts.
 
-    140 columns if it is a pipe or a file, so that rows are not truncated.
+    140 columns wide in a pipe or a file, so that rows are not truncated.
     """
     from rich.console import Console, ConsoleOptions, RenderableType  # noqa: TID251
     from rich.segment import Segment
@@ -86,7 +86,7 @@ def no_bar(quiet: bool = False) -> bool:
 
 
 def as_markdown(show: Callable[[Mapping[str, Any]], None], figures: Mapping[str, Any]) -> str:
-    """What ``show`` prints of the figures, its tables in Markdown."""
+    """The output of ``show`` for the figures, with tables in Markdown."""
     token = _MARKDOWN.set(True)
     try:
         with console().capture() as captured:

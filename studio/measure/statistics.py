@@ -95,7 +95,7 @@ def krippendorff(
         expected = float(n) ** 2 - float((count.astype(np.float64) ** 2).sum())
     else:
         place = levels if scale == "interval" else np.cumsum(count) - count / 2
-        place = place - (place * count).sum() / n  # without digits that cancel
+        place = place - (place * count).sum() / n  # centred, to avoid cancellation
         of_unit, squares = (np.bincount(unit, power) for power in (place[code], place[code] ** 2))
         within = 2 * (size * squares - of_unit**2)
         expected = 2 * n * float(squares.sum())

@@ -1,4 +1,4 @@
-"""Listening tests as one object: the calls of the HTTP routes, the pages and the command line.
+"""Facade of the listening tests for HTTP routes, pages and the command line.
 
 Independent of torch, gradio and web frameworks. Changes go through the store's writer and return a future, which
 resolves once they are on disk.
@@ -179,7 +179,7 @@ class ListeningTests:
     def record_miss(
         self, rater_id: int, trial: str, slot: int, why: takes.Miss, late_ms: float | None
     ) -> "Future[bool]":
-        """Record a failed play of a live trial; whether the trial may be skipped. Raises as ``slot_voice``."""
+        """Record a failed play of a live trial; returns whether it may be skipped. Raises as ``slot_voice``."""
 
         def work(session: Session) -> bool:
             return takes.record_miss(session, self._rater(session, rater_id)[0], trial, slot, why, late_ms)
@@ -209,7 +209,7 @@ class ListeningTests:
         return done
 
     def withdraw(self, rater_id: int) -> "Future[None]":
-        """The rater leaves the test."""
+        """Withdraw a rater from the test."""
 
         def work(session: Session) -> None:
             stages.withdraw(session, current_part(session, self._rater(session, rater_id)[0]))
@@ -276,7 +276,7 @@ class ListeningTests:
         """
         rater, run = self._rater(session, row_id(enter_next_part(session, rater, run, partial(self.run_of, session))))
         out, new = stage_view(session, run, rater, partial(self.access.clip_key, row_id(rater)))
-        if new is not None or abs(time.time() - rater.seen_at) > _SEEN_STEP_S:  # it may be set back
+        if new is not None or abs(time.time() - rater.seen_at) > _SEEN_STEP_S:  # the clock may be set back
             stages.record_seen(session, row_id(rater), new)
         return out if rater.id == holds else out | {"token": self.access.rater_token(row_id(rater))}
 

@@ -181,8 +181,8 @@ class RangeNotSatisfiable(Exception):
 def span_of(header: str | None, size: int) -> ByteRange | None:
     """The bytes of a Range header; None for the whole file.
 
-    A malformed header, another unit and several ranges are ignored (RFC 9110, 14.2). Raises Unsatisfiable: no byte of
-    the file is in the range.
+    A malformed header, another unit and several ranges are ignored (RFC 9110, 14.2). Raises RangeNotSatisfiable: no
+    byte of the file is in the range.
     """
     match = _RANGE.fullmatch(header or "")
     if match is None or match.groups() == ("", ""):

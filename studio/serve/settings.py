@@ -16,6 +16,7 @@ from studio.core.addresses import is_loopback
 from studio.core.errors import BadFile, BadOption
 from studio.core.files import read_toml
 from studio.core.folders import DEFAULT_TRACES
+from studio.core.ports import MAX_QUEUE
 from studio.core.text.livetext import IDLE_FLUSH_MS
 
 ENV_PREFIX = "STUDIO_SERVE_"
@@ -63,7 +64,7 @@ class ServeSettings:
     max_utterances_per_socket: Positive = 8
     max_sockets: Positive = 64
     # utterances that may wait for a slot; the next one is rejected as ``busy``
-    max_queue: Annotated[int, Field(strict=True, ge=0)] = 16
+    max_queue: Annotated[int, Field(strict=True, ge=0, le=MAX_QUEUE)] = 16
     queue_timeout_ms: Positive = 120_000  # maximum time in the queue
     slow_run_ms: Positive = 1_000  # a run of a voice's module that takes longer is logged and counted
     # a run that takes longer ends every utterance; ``/health`` answers 503 until it returns

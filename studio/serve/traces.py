@@ -215,5 +215,5 @@ def read_recording(
     elif text.strip():
         recording = TeacherForcingRequest(pcm, rate_hz, text=text)
     else:
-        raise BadText("what the recording says is not known", "write its text, or give its TextGrid")
+        raise BadText("the text of the recording is missing", "write what it says, or give its TextGrid")
     return replace(request_from_aligner(recording) if placed_by else recording, options=options)

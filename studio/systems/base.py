@@ -1,4 +1,4 @@
-"""Contracts of adapters: systems that take whole texts, and systems that take text while they speak."""
+"""Contracts of adapters: systems that take whole texts, and systems with incremental text."""
 
 import logging
 from abc import ABC, abstractmethod
@@ -14,14 +14,14 @@ from studio.systems.sound import SystemFailed
 
 log = logging.getLogger("studio.systems")
 _NEAR_CHARS = 60
-MAX_MESSAGE_BYTES = 4_000_000  # of one message or block of a system
+MAX_MESSAGE_BYTES = 4_000_000  # per message or block of a system
 
 
 @dataclass(frozen=True)
 class CharTimes:
-    """Characters [char_start, char_end) of the text as sent sound from ``start_s`` to ``end_s`` of the utterance.
+    """Characters [char_start, char_end) of the text as sent are spoken from ``start_s`` to ``end_s`` of the utterance.
 
-    No characters: the word that has ``char_start`` begins at ``start_s``.
+    An empty range means that the word at ``char_start`` begins at ``start_s``.
     """
 
     char_start: int
@@ -32,9 +32,9 @@ class CharTimes:
 
 
 class Adapter(ABC):
-    """One foreign system; used on its engine's event loop only."""
+    """One third-party system; used only on its engine's event loop."""
 
-    cannot: tuple[str, ...]  # what the card says
+    cannot: tuple[str, ...]  # limits that the card lists
 
     async def close(self) -> None:  # noqa: B027 - most have nothing to free
         """Free connections."""
@@ -52,13 +52,13 @@ class CutAdapter(Adapter):
 
 
 class LiveAdapter(Adapter):
-    """A system that takes text while it speaks."""
+    """A system that accepts more text while it speaks."""
 
     cannot = ("no options", "no revision")
 
     @abstractmethod
     def converse(self, texts: AsyncIterator[str], speaker: str) -> AsyncIterator[np.ndarray | CharTimes]:
-        """Samples int16 [T] at the studio's rate, and the times of the texts' characters, in the text's order.
+        """Samples int16 [T] at ``RATE_HZ``, and the times of the texts' characters, in the text's order.
 
         An empty text is a flush.
 
@@ -67,7 +67,7 @@ class LiveAdapter(Adapter):
 
 
 class SentText:
-    """The text that was sent to a system, in which its answers are found again, in order."""
+    """The text that was sent to a system; locates the words of its answers in it, in order."""
 
     def __init__(self) -> None:
         self._text, self._at = "", 0
@@ -82,13 +82,13 @@ class SentText:
         self._text += text
 
     def next_word(self) -> int | None:
-        """Where the next word of the text begins; None where there is none yet."""
+        """Index of the first character of the next word; None if there is none yet."""
         rest = self._text[self._at :]
         at = self._at + len(rest) - len(rest.lstrip())
         return at if at < len(self._text) else None
 
     def find(self, answer: str) -> tuple[int, int] | None:
-        """Where the next part of the text that reads so is; None for white space and for what is not near."""
+        """[start, end) of the next occurrence of an answer's text; None for white space, or if it is not near."""
         answer = answer.strip()
         if not answer:
             return None
@@ -100,7 +100,7 @@ class SentText:
 
 
 def is_here(url: str) -> bool:
-    """Whether a URL is one of this machine, which needs no proxy."""
+    """Whether a URL is on this machine, which needs no proxy."""
     return is_loopback(urlsplit(url).hostname or "")
 
 

@@ -1,4 +1,4 @@
-"""The studio's own voices and foreign systems as one engine."""
+"""The studio's own voices and third-party systems as one engine."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -70,14 +70,14 @@ def open_voices(
     manages_systems: bool = False,
     **how: Any,
 ) -> Any:
-    """An engine over the voices of a folder and the declared systems; see ``open_engine`` for what else may be given.
+    """An engine over the voices of a folder and the declared systems; see ``open_engine`` for further arguments.
 
     Args:
-        voice_names: one system alone opens without any voice; None for all.
+        voice_names: None for all; if it is a single system, no voice is opened.
         settings: a file that may declare more systems.
         speakers: folder of added speakers; that of the default data folder if None.
         manages_systems: systems can be added and removed (``studio.core.systems.SupportsSystems``).
-        hides_failures: write why a system failed to the log only.
+        hides_failures: write the reasons for systems' failures only to the log.
     """
     systems = declared_systems(settings)
     wanted = systems if voice_names is None else {name: systems[name] for name in voice_names if name in systems}
@@ -122,9 +122,9 @@ def _check_names(systems: Mapping[str, Any], cards: Mapping[str, Card]) -> None:
 
 
 class CombinedEngine:
-    """An engine of the studio's voices, whose other names are spoken by foreign systems; see ``core.ports.Engine``.
+    """An engine for the studio's voices and third-party systems, chosen by name; see ``core.ports.Engine``.
 
-    Slots, load and recomputation are those of the studio's own engine: a system has its own slots and queue.
+    Slots, load and recomputation are those of the studio's own engine: each system has separate slots and a queue.
     """
 
     def __init__(self, local: Any, systems: Mapping[str, Engine]) -> None:
@@ -158,7 +158,7 @@ class CombinedEngine:
             one.close()
 
     def stuck(self) -> str:
-        """What hangs in the studio's own engine; a system that hangs affects no one else."""
+        """See ``Engine.stuck``: of the studio's own engine; a hung system affects no other voice."""
         return self._local.stuck()
 
     def load(self) -> EngineLoad:

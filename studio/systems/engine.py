@@ -1,4 +1,4 @@
-"""The engine of one foreign system: admission, and an event loop of its own, so that no other voice waits for it."""
+"""The engine of one third-party system: admission, and a separate event loop, so that no other voice waits for it."""
 
 import asyncio
 import logging
@@ -32,7 +32,7 @@ _log = logging.getLogger("studio.systems")
 
 
 def system_card(name: str, system: Any, adapter: Adapter) -> Card:
-    """The card of a system: what it is and what it cannot do."""
+    """The card of a system, with its limits."""
     title = system.title or f"{name.capitalize()}: {system.kind}"
     return Card(
         name=name,
@@ -71,16 +71,16 @@ def _options(system: Any) -> tuple[OptionSpec, ...]:
 
 
 class RemoteEngine:
-    """One foreign system as an engine; see ``studio.core.ports.Engine``.
+    """One third-party system as an engine; see ``studio.core.ports.Engine``.
 
-    Everything but the calls runs on the thread of its event loop.
+    Everything except the public methods runs on the thread of its event loop.
 
     Attributes:
-        last_failure: why the last failed utterance failed, and when (ms of the clock).
+        last_failure: reason and time (ms of the clock) of the last failure; None before the first.
 
     Args:
         slots: utterances at once; None for the system's own limit.
-        hides_failures: write why a system failed to the log only, not to its utterance.
+        hides_failures: write the reason of a failure only to the log, not to the utterance.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class RemoteEngine:
         hides_failures: bool = False,
     ) -> None:
         self._hides_failures, self._id = hides_failures, new_id()
-        loaded_git_sha()  # runs git: before the first request
+        loaded_git_sha()  # runs git and caches the result: not during a request
         self.settings = system
         self._clock = clock or MonotonicClock()
         self._adapter = open_adapter(system)
@@ -114,7 +114,7 @@ class RemoteEngine:
         return [self._card]
 
     def is_loaded(self, voice: str) -> bool:
-        """A system is never loaded here."""
+        """Always true: there is nothing to load."""
         return True
 
     def open(self, request: SpeakRequest) -> RemoteRequest:
@@ -138,7 +138,7 @@ class RemoteEngine:
             raise Stuck(f"the system {self._card.name} does not answer", "try again, or restart the studio") from None
 
     def free_slots(self) -> int:
-        """How many more utterances can begin now."""
+        """Number of utterances that could begin now."""
         return self._admission.free
 
     def load(self) -> EngineLoad:
@@ -150,7 +150,7 @@ class RemoteEngine:
         return (self._clock.now_ms() - t_ms) / 1000.0
 
     def drain(self) -> None:
-        """Refuse new utterances; running ones speak what is committed, and end."""
+        """Refuse new utterances; running ones speak their committed text and end."""
         self._draining = True
         self._wake()
 

@@ -1,8 +1,8 @@
-"""Runs a function of another environment as a program of the line protocol; needs the standard library alone.
+"""Runs a function of another environment as a program of the line protocol; needs only the standard library.
 
 ``python line_runner.py MODULE:FUNCTION``: the function gets an iterator of texts (an empty one is a flush) and the name
-of a speaker. It yields sound: bytes or arrays of int16, mono, at its attribute ``rate_hz`` (24,000 without one). It may
-yield a dict of a word as well: ``{"char_start", "char_end", "start_s", "end_s"}``.
+of a speaker. It yields sound: bytes or arrays of int16, mono, at its attribute ``rate_hz`` (default 24,000). It may
+also yield word times: dicts ``{"char_start", "char_end", "start_s", "end_s"}``.
 """
 
 import importlib
@@ -14,9 +14,9 @@ from typing import Any
 
 def main() -> None:
     """Speak one utterance after the other, until the input ends."""
-    sys.path[0] = ""  # the working folder; this file's names could hide the function's modules
+    sys.path[0] = ""  # the working folder; modules beside this file could hide the function's
     out = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what libraries print is no sound
+    os.dup2(2, 1)  # libraries that print must not write into the sound
 
     def send(message, data=b""):
         out.write(json.dumps(message).encode() + b"\n" + data)
@@ -39,7 +39,7 @@ def main() -> None:
                 data = bytes(one) if isinstance(one, bytes | bytearray) else one.tobytes()
                 send({"type": "audio", "bytes": len(data)}, data)
         for _ in texts:
-            pass  # what it did not read
+            pass  # texts that the function did not read
         send({"type": "end"})
 
 

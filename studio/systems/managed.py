@@ -1,4 +1,4 @@
-"""A studio whose owner adds, tests and removes systems with an address while it runs."""
+"""An engine whose systems with an address can be added, tested and removed while it runs."""
 
 import re
 import threading
@@ -19,7 +19,7 @@ from studio.systems.settings import System, change_systems, check_system, read_s
 from studio.systems.sound import SystemFailed
 
 TEST_TEXT = "Good morning. This is a test, spoken by another system."
-_KEY_VARIABLE = re.compile(r"(?!STUDIO_)[A-Z][A-Z0-9_]*_API_KEY")  # the page may name no other secret of the machine
+_KEY_VARIABLE = re.compile(r"(?!STUDIO_)[A-Z][A-Z0-9_]*_API_KEY")  # the page must not name any other secret
 
 
 class ManagedEngine(CombinedEngine):
@@ -98,16 +98,16 @@ class ManagedEngine(CombinedEngine):
         try:
             return speak_test(engine, name)
         except StudioError as error:
-            if type(error) is not StudioError or engine.last_failure is None:  # it never began
+            if type(error) is not StudioError or engine.last_failure is None:  # the utterance never began
                 raise
-            raise SystemFailed(engine.last_failure[0]) from error  # also where it is hidden from visitors
+            raise SystemFailed(engine.last_failure[0]) from error  # the owner sees it even if visitors do not
 
     def _remote(self) -> dict[str, RemoteEngine]:
         return {name: one for name, one in self._systems.items() if isinstance(one, RemoteEngine)}
 
 
 def speak_test(engine: Engine, name: str, text: str = TEST_TEXT) -> SystemTest:
-    """Speak a text by a system. Raises StudioError: why it does not speak."""
+    """Speak a text by a system. Raises StudioError with the reason if it does not speak."""
     trace = speak(engine, SpeakRequest(name), at_once(text), MonotonicClock()).unwrap()
     first_ms = next((one.t_ms for one in trace.events if isinstance(one, Audio)), None)
     if first_ms is None:

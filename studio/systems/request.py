@@ -1,4 +1,4 @@
-"""An utterance of a foreign system: text in written words, sound under credit, word times as sent or estimated."""
+"""An utterance of a third-party system: text in written words, sound under credit, word times as sent or estimated."""
 
 import asyncio
 import math
@@ -25,21 +25,21 @@ from studio.systems.sound import SoundReader, SystemFailed
 from studio.systems.text import MAX_CUT_CHARS, WrittenWords, cut_length
 from studio.systems.word_times import WordTimer
 
-_BLOCK_SAMPLES = 2400  # of one audio event
-_BASE_S, _CHAR_S = 10.0, 0.5  # a text of n characters lasts at most _BASE_S + n * _CHAR_S
-_SLOWEST = 4.0  # and takes at most so many times as long to arrive
+_BLOCK_SAMPLES = 2400  # per audio event
+_BASE_S, _CHAR_S = 10.0, 0.5  # longest sound of n characters: _BASE_S + n * _CHAR_S
+_SLOWEST = 4.0  # longest time that this sound may take to arrive, as a multiple of it
 _AUDIBLE = 33  # -60 dB of full scale
 
 
 @dataclass
 class RemoteRow:
-    """What ``EngineRequest`` needs of a row: text of a system that no net reads."""
+    """The part of a row that ``EngineRequest`` uses: it counts words, and runs no net."""
 
     options: Mapping[str, Any]
     slots: tuple[int, ...] = ()
     waiting: int = 0  # committed words that were not passed on
-    words: int = 0  # committed
-    flushed: int = 0  # of them, to be spoken without waiting for more
+    words: int = 0  # committed words
+    flushed: int = 0  # of these, words to be spoken without waiting for more
     has_ended: bool = False
     is_finished: bool = False
     on_cancel: Any = field(default=list)
@@ -49,7 +49,7 @@ class RemoteRow:
 
     @property
     def unspoken(self) -> int:
-        """As ``waiting``; 0 where the whole text has to be read before any of it is spoken."""
+        """As ``waiting``; 0 if the whole text has to be read before any of it is spoken."""
         return 0 if self.options.get("cut") == "text" else self.waiting
 
     def flush(self) -> None:
@@ -65,12 +65,12 @@ class RemoteRow:
         self.options = options
 
     def next_input(self) -> None:
-        """Nothing is run here."""
+        """There is nothing to run."""
 
 
 @dataclass(frozen=True)
 class _NoVoice:
-    """What ``EngineRequest`` needs of a voice: there are no weights."""
+    """The part of a voice that ``EngineRequest`` uses; there are no weights."""
 
     card: Card
 
@@ -83,19 +83,19 @@ class _NoVoice:
 
 @dataclass(frozen=True)
 class Cut:
-    """A piece of the text as sent that is spoken at once."""
+    """A piece of the text as sent that is passed to the system as a whole."""
 
     text: str
     words: list[SpokenWord]
 
 
 class RemoteRequest(EngineRequest):
-    """An utterance of a foreign system; see ``studio.core.ports.Utterance``. Stepped on its engine's event loop."""
+    """An utterance of a third-party system; see ``studio.core.ports.Utterance``. Stepped on its engine's event loop."""
 
     _row: Any
-    note_failure: Callable[[str], None] = staticmethod(lambda why: None)  # before it is reported: why, for the owner
+    note_failure: Callable[[str], None] = staticmethod(lambda why: None)  # the reason, for the owner
     via: tuple[str, ...] = ()  # see ``studio.core.via``; with this system
-    hides_failures = False  # from visitors: messages of systems may hold addresses and output of programs
+    hides_failures = False  # from visitors: messages of systems may contain addresses and output of programs
 
     def __init__(
         self,
@@ -127,12 +127,12 @@ class RemoteRequest(EngineRequest):
         self._task = asyncio.get_running_loop().create_task(self._run(adapter))
 
     def notify(self) -> None:
-        """Text, credit or a cancel may have come."""
+        """Read new text, credit or a cancel, and continue."""
         self.read_input()
         changed, self._changed = self._changed, asyncio.Event()
         changed.set()
 
-    # ------------------------------------------------------------ differences to a request of a net
+    # ------------------------------------------------------------ overrides of EngineRequest
 
     def _record_revision_point(self) -> None:
         with self._lock:
@@ -183,7 +183,7 @@ class RemoteRequest(EngineRequest):
         self.fail(code, message)
 
     async def _cuts(self, *, is_live: bool) -> AsyncIterator[Cut]:
-        """Cuts as their text comes; for live systems, every committed word at once."""
+        """Yield cuts as their text arrives; for live systems, every committed word at once."""
         while True:
             if (cut := self._next_cut(is_live=is_live)) is not None:
                 self._waits.resume(self._intake.at_ms)
@@ -270,7 +270,7 @@ class RemoteRequest(EngineRequest):
             self._emit(event)
 
     async def _next(self, pieces: AsyncIterator[Any]) -> tuple[Any, float]:
-        """The next piece, None at the end; a system that owes sound has its time-out. Raises SystemFailed."""
+        """The next piece (None at the end), and the seconds waited. Raises SystemFailed: sound is overdue."""
         coming = asyncio.ensure_future(anext(pieces, None))
         since_ms, owed_ms = self._clock.now_ms(), 0.0
         interval_s = min(0.25, self._system.timeout_s / 4)
@@ -281,7 +281,7 @@ class RemoteRequest(EngineRequest):
                 if self._waits_for_text:
                     owed_ms = 0.0
                 else:
-                    owed_ms += min(now_ms - since_ms, 2000.0 * interval_s)  # a pause of this process is not counted
+                    owed_ms += min(now_ms - since_ms, 2000.0 * interval_s)  # excludes pauses of this process
                     self._compute_ms += now_ms - since_ms
                 since_ms = now_ms
                 if not coming.done() and owed_ms >= 1000.0 * self._system.timeout_s:
@@ -308,10 +308,10 @@ class RemoteRequest(EngineRequest):
                 self._note_loud(block[:room])
                 self._send_audio(block[:room])
                 block = block[room:]
-            await asyncio.sleep(0)  # others of this system
+            await asyncio.sleep(0)  # let other utterances of this system run
 
     async def _room(self) -> int:
-        """Waits until samples may be sent; returns how many."""
+        """Wait until samples may be sent; returns how many."""
         while True:
             room = math.inf if self._credit_until is None else self._credit_until - self._samples
             if room > 0 and not self._outbox.is_full:
@@ -343,7 +343,7 @@ class RemoteRequest(EngineRequest):
             raise SystemFailed(f"the system sent silence for {text[:60]!r}", _SEE)
 
     def _open_word_events(self) -> list[ev.Event]:
-        """Word times of a cut that is broken off."""
+        """Word times of an interrupted cut."""
         return self._times.break_off(self._loud[0] if self._loud else None, self._samples)
 
 

@@ -1,4 +1,4 @@
-"""Declarations of foreign systems: tables ``[systems.NAME]`` of a TOML file. Secrets are in the environment alone."""
+"""Declarations of third-party systems: tables ``[systems.NAME]`` of a TOML file. Secrets stay in the environment."""
 
 import os
 import re
@@ -73,7 +73,7 @@ def _check_entry(entry: str) -> str:
 
 
 WholeUrl = Annotated[str, Field(max_length=2000), AfterValidator(_check_url)]
-Url = Annotated[WholeUrl, AfterValidator(_check_base)]  # to which a path is added
+Url = Annotated[WholeUrl, AfterValidator(_check_base)]  # the adapter appends a path
 Printable = AfterValidator(_check_printable)
 Short = Annotated[str, Field(max_length=200), Printable]
 Speaker = Annotated[str, Field(max_length=80), AfterValidator(_check_speaker)]
@@ -82,11 +82,11 @@ Rate = Annotated[int, Field(strict=True, ge=LOWEST_RATE_HZ, le=HIGHEST_RATE_HZ)]
 
 
 class SystemSettings(BaseModel):
-    """What every system has.
+    """Settings of every system.
 
     Attributes:
-        speakers: names of voices that the system knows and users may choose; ``voice`` is the first.
-        timeout_s: a system that owes sound and sends nothing for so long has failed.
+        speakers: names of the system's voices that users may choose; ``voice`` is the first.
+        timeout_s: a system that sends nothing for this long although sound is due has failed.
         max_concurrent: utterances at once; others wait in the queue.
         max_audio_s: longest utterance.
     """
@@ -111,13 +111,13 @@ class SystemSettings(BaseModel):
 class CutSystem(SystemSettings):
     """A system that takes whole texts: the studio cuts the stream for it."""
 
-    sample_rate_hz: Rate | None = None  # of plain PCM; a WAV states its own
+    sample_rate_hz: Rate | None = None  # of raw PCM; a WAV states its own
     cut: Literal[CUTS] = "clause"  # pyright: ignore[reportInvalidTypeForm]
-    words: Annotated[int, Field(strict=True, ge=1, le=40)] = 4  # of a cut where ``cut`` is words
+    words: Annotated[int, Field(strict=True, ge=1, le=40)] = 4  # words per cut if ``cut`` is "words"
 
 
 class CommandSystem(CutSystem):
-    """A program: text on its standard input, or in place of ``{text}``; WAV or PCM on its standard output."""
+    """A program: text on its standard input or in place of ``{text}``; WAV or PCM on its standard output."""
 
     kind: Literal["command"] = "command"
     command: Annotated[str, Field(max_length=4000), AfterValidator(_check_command)]
@@ -135,21 +135,21 @@ class OpenAISystem(CutSystem):
 
 
 class LinesSystem(SystemSettings):
-    """A program of the line protocol: text while it speaks, one utterance after the other."""
+    """A program of the line protocol: incremental text, one utterance after the other."""
 
     kind: Literal["lines"] = "lines"
     command: Annotated[str, Field(max_length=4000), AfterValidator(_check_command)]
 
 
 class PythonSystem(SystemSettings):
-    """A function of another Python, in a process of its own: ``/path/to/python module:function``."""
+    """A function of another Python, in a separate process: ``/path/to/python module:function``."""
 
     kind: Literal["python"] = "python"
     python: Annotated[str, Field(max_length=4000), AfterValidator(_check_entry)]
 
 
 class SocketSystem(SystemSettings):
-    """A system that takes text while it speaks."""
+    """A system that accepts more text while it speaks."""
 
     url: Url
     key_env: Variable = ""
@@ -231,7 +231,7 @@ _ADAPTER: TypeAdapter[Any] = TypeAdapter(System)
 
 
 def read_systems(file: Path) -> dict[str, Any]:
-    """Systems of a file by name; none where it does not exist. Raises BadFile, BadOption."""
+    """Systems of a file by name; none if it does not exist. Raises BadFile, BadOption."""
     try:
         data = read_toml(file)
     except FileNotFoundError:
@@ -266,7 +266,7 @@ def check_system(name: str, values: Any) -> Any:
 def change_systems(file: Path, change: Callable[[dict[str, Any]], object]) -> None:
     """Read the systems of a file, change and write them, under a lock; other tables and comments of the file stay.
 
-    Raises BadOption: there would be too many, and what ``read_systems`` and ``change`` raise. OSError.
+    Raises OSError, BadOption (too many systems), and the errors of ``read_systems`` and ``change``.
     """
     with changing(file):
         systems = read_systems(file)
@@ -290,7 +290,7 @@ def _write_systems(file: Path, systems: Mapping[str, Any]) -> None:
 
 
 def secret(variable: str) -> str:
-    """A key from the environment; empty where none is named. Raises BadOption where the variable is not set."""
+    """A key from the environment; empty if no variable is named. Raises BadOption: the variable is not set."""
     if not variable:
         return ""
     if not (value := os.environ.get(variable, "").strip()):
@@ -299,7 +299,7 @@ def secret(variable: str) -> str:
 
 
 def without_secret(system: Any, text: str) -> str:
-    """A message of a system, which may repeat the key that it was sent, without the key."""
+    """A message of a system with the key masked: systems may repeat the key that they were sent."""
     variable = getattr(system, "key_env", "")
     key = os.environ.get(variable, "").strip() if variable else ""
     return text.replace(key, "***") if key else text

@@ -1,4 +1,4 @@
-"""Sound of foreign systems: 16-bit mono samples at the studio's rate, from a stream of WAV or of plain PCM."""
+"""Sound of third-party systems: 16-bit mono samples at the studio's rate, from a stream of WAV or raw PCM."""
 
 import struct
 from fractions import Fraction
@@ -13,22 +13,22 @@ RATE_HZ = 24_000  # of every system's utterances: listening tests and comparison
 LOWEST_RATE_HZ, HIGHEST_RATE_HZ = 8_000, 192_000
 _MAX_HEADER_BYTES = 65_536
 _SNIFF_BYTES = 12
-_UNKNOWN_BYTES = 1 << 28  # programs that stream a WAV state such sizes, up to the largest, or 0
-_INEXACT_BYTES = 1024  # some state the size of the file
+_UNKNOWN_BYTES = 1 << 28  # programs that stream a WAV state sizes from here to the largest, or 0
+_INEXACT_BYTES = 1024  # tolerance: some programs state the size of the file, not of the data
 _KINDS = {b"ID3": "MP3", b"OggS": "Ogg", b"fLaC": "FLAC", b"\x1aE\xdf\xa3": "WebM"}
 _MP3_FRAMES = (b"\xff\xfb", b"\xff\xf3", b"\xff\xf2", b"\xff\xfa")
 _WANTED = "have it send 16-bit mono WAV or PCM"
 
 
 class SystemFailed(StudioError, code="system_failed"):
-    """A foreign system did not speak as it should; the utterance ends."""
+    """A third-party system failed to speak; the utterance ends."""
 
 
 class SoundReader:
     """Turns the bytes of one answer into samples.
 
     Args:
-        rate_hz: of plain PCM; None where it is unknown. A WAV states its own.
+        rate_hz: of raw PCM; None if unknown. A WAV states its own.
     """
 
     def __init__(self, rate_hz: int | None) -> None:
@@ -40,7 +40,7 @@ class SoundReader:
         self._resampler: Resampler | None = None
 
     def feed(self, data: bytes) -> np.ndarray:
-        """Samples int16 [T] that these bytes complete, perhaps none. Raises SystemFailed."""
+        """Samples int16 [T] that these bytes complete; T may be 0. Raises SystemFailed."""
         if self._head is not None:
             self._head += data
             if len(self._head) < _SNIFF_BYTES:
@@ -73,7 +73,7 @@ class SoundReader:
         return np.concatenate([last, self._resampler.finish()])
 
     def _read_head(self, head: bytes) -> int | None:
-        """Where the samples begin; None while the header is incomplete."""
+        """Offset of the samples; None while the header is incomplete."""
         _check_kind(head)
         if head[:4] != b"RIFF" or head[8:12] != b"WAVE":
             self._set_rate(self._plain_rate())
@@ -130,10 +130,10 @@ class SoundReader:
 
 
 class Resampler:
-    """A stream of samples at one rate to ``RATE_HZ``, by FFmpeg's resampler. Raises SystemFailed: no usual rate."""
+    """Resamples a stream to ``RATE_HZ`` with FFmpeg. Raises SystemFailed: the rate is not supported."""
 
     def __init__(self, rate_hz: int) -> None:
-        if not LOWEST_RATE_HZ <= rate_hz <= HIGHEST_RATE_HZ:  # at 1 Hz a message would become gigabytes
+        if not LOWEST_RATE_HZ <= rate_hz <= HIGHEST_RATE_HZ:  # from 1 Hz, a message would grow to gigabytes
             allowed = f"{LOWEST_RATE_HZ:,} to {HIGHEST_RATE_HZ:,} Hz can be played"
             raise SystemFailed(f"the system sent sound at {rate_hz:,} Hz", allowed)
         with needs(f"sound at {rate_hz:,} Hz needs the package av", "app"):
@@ -142,7 +142,7 @@ class Resampler:
         self._resampler = av.AudioResampler(format="s16", layout="mono", rate=RATE_HZ)
 
     def feed(self, pcm: np.ndarray) -> np.ndarray:
-        """Samples [T'] that samples [T] complete."""
+        """Resampled samples [T'] that the input [T] completes."""
         frame: Any = self._av.AudioFrame.from_ndarray(pcm[None], format="s16", layout="mono")
         frame.sample_rate, frame.pts, frame.time_base = self._rate_hz, self._at, Fraction(1, self._rate_hz)
         self._at += len(pcm)
@@ -160,12 +160,12 @@ _NOTHING = np.zeros(0, np.int16)
 
 
 def float_to_pcm(samples: np.ndarray) -> np.ndarray:
-    """Samples in [-1, 1] as int16; numbers that are not finite become 0."""
+    """Samples in [-1, 1] as int16; NaN becomes 0."""
     return to_int16(np.nan_to_num(samples, nan=0.0))
 
 
 def _check_kind(head: bytes) -> None:
-    """Raises SystemFailed for an answer that is neither WAV nor plain samples."""
+    """Raises SystemFailed for an answer that is neither WAV nor raw samples."""
     kind = next((name for mark, name in _KINDS.items() if head.startswith(mark)), None)
     if kind is None and head[:2] in _MP3_FRAMES and head[2:3] and 0x10 <= head[2] < 0xF0:
         kind = "MP3"

@@ -1,6 +1,6 @@
-"""Words as they are written, and the cuts of a text for systems that take whole texts.
+"""Written words, and the cuts of a text for systems that take whole texts.
 
-How a foreign system reads "Dr." or "1999" is unknown, in whatever language: its words are the written ones.
+It is unknown how a third-party system reads "Dr." or "1999", so its words are the written ones.
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,7 +21,7 @@ class WrittenWords(WordStream):
     def __init__(self) -> None:
         super().__init__(lambda tokens, before=(): [])
 
-    def _may_go_on(self, white: str) -> bool:
+    def _may_continue_after(self, white: str) -> bool:
         return False
 
     def _close_token(self) -> Iterator[WordChanges]:
@@ -58,6 +58,6 @@ def ends_sentence(text: str) -> bool:
 
 
 def _ending(word: str) -> str:
-    """A word that ends in its mark: without closing quotes, and without the full stop of an abbreviation."""
+    """A word without closing quotes, and without the full stop of an abbreviation, so that it ends in its mark."""
     bare = word.rstrip(_CLOSERS) or word
     return bare[:-1] if bare.endswith(".") and is_abbreviation(bare[:-1].lstrip("\"'“‘«([{*_")) else bare

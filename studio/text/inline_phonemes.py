@@ -1,8 +1,8 @@
-"""Pronunciations within a text: a word with one is followed by an apostrophe and letters (``tomato'zb``).
+"""Pronunciations within a text: a word and its phonemes get a name, the word with a suffix (``tomato'zb``).
 
-Such a word passes the normaliser unchanged. Voices that read phonemes find its own in the dictionary of the G2P, and
-others read the word without what follows it. No name is given twice in a process, since voices cache tokens of words;
-the names used least recently are forgotten, so that no client exhausts what all have.
+The normaliser does not change such a name. Voices that read phonemes find them in the dictionary of the G2P; others
+read the word without the suffix. A process never reuses a name, since voices cache tokens of words; the least recently
+used names are dropped, so that one client cannot exhaust a table that all share.
 """
 
 import itertools
@@ -16,16 +16,16 @@ from studio.core.text.typography import MARKS
 from studio.text.lexicon import PHONEMES, checked_ipa
 
 MAX_PRONUNCIATIONS, MAX_IPA_CHARS, MAX_WORD_CHARS = 20_000, 200, 30
-_DIGITS = "bcfghjknpqvwxz"  # no ending of a contraction has one of these alone, and no English word has them in a row
+_DIGITS = "bcfghjknpqvwxz"  # no contraction ends in one of these alone, and no English word has them in a row
 _lock, _lexicon_lock = threading.Lock(), threading.Lock()
 _numbers = itertools.count()
 _names: OrderedDict[tuple[str, str], str] = OrderedDict()  # by word and symbols, the least recently used first
-_lexicon: dict[tuple[str, str], str] = {}  # those of the owner's lexicon, which are not forgotten
+_lexicon: dict[tuple[str, str], str] = {}  # names of the owner's lexicon, which are never dropped
 _words: dict[str, str] = {}  # by name
 
 
 def pronounced(text: str, ipa: str) -> str:
-    """What stands in a text for words that sound as the IPA says.
+    """The name to write in a text in place of ``text``, pronounced as ``ipa``; a final mark is kept.
 
     Raises:
         BadText: the IPA has a symbol that no voice has, or the text has no letters.
@@ -44,13 +44,13 @@ def pronounced(text: str, ipa: str) -> str:
 
 
 def name_lexicon(phonemes: Mapping[str, str]) -> dict[str, str]:
-    """Names of a lexicon's words, which replaces the lexicon before. Raises NeedsPackage: there is no G2P."""
+    """Names of a lexicon's words; it replaces the previous lexicon. Raises NeedsPackage: there is no G2P."""
     spoken: dict[str, str] = {}
     with _lexicon_lock:
         before = dict(_lexicon)
         for written, symbols in phonemes.items():
             word = _letters(written)
-            with _lock:  # for each, so that no text waits for all of them
+            with _lock:  # per word, so that no text waits for all of them
                 spoken[written] = _lexicon[word, symbols] = _name(word, symbols)
                 _names.pop((word, symbols), None)
             before.pop((word, symbols), None)
@@ -62,7 +62,7 @@ def name_lexicon(phonemes: Mapping[str, str]) -> dict[str, str]:
 
 
 def without_pronunciation(word: str) -> str:
-    """A spoken word as it is spelt: ``tomato.`` for ``tomato'zb.`` where that was made here."""
+    """A spoken word without the suffix of a name: ``tomato.`` for ``tomato'zb.``; other words are unchanged."""
     if "'" not in word:
         return word
     bare = word.rstrip(MARKS)
@@ -74,7 +74,7 @@ def _letters(text: str) -> str:
 
 
 def _name(word: str, symbols: str) -> str:
-    """The name of a word with these phonemes, under the lock."""
+    """The name of a word with these phonemes; the caller holds the lock."""
     from studio.text.phonemes import add_pronunciations, remove_pronunciation
 
     key = word, symbols

@@ -1,4 +1,4 @@
-"""A user's lexicon: written words with their pronunciation in IPA, or with words that are spoken in their place."""
+"""A user's lexicon: written words with their pronunciation in IPA, or with words to speak in their place."""
 
 import re
 import unicodedata
@@ -19,7 +19,7 @@ _LINE = re.compile(rf"(\S{{1,{MAX_WORD_CHARS}}})\s+(\S.*)")
 _LETTERS = re.compile(r"[A-Za-z]+(?:'[A-Za-z]+)*")
 _VOWELS = "AIOWYiuæɑɐɔəɛɜɪʊʌᵊᵻ"
 _STRESSES = "ˈˌ"
-# As dictionaries write them, and the voices' symbols; the longest first.
+# Symbols of dictionaries, and the voices' symbols for them; the longest first.
 _AS_WRITTEN = {
     "aɪ": "I",
     "eɪ": "A",
@@ -41,7 +41,7 @@ _AS_WRITTEN = {
     ".": "",
 }
 _WRITTEN = re.compile("|".join(map(re.escape, _AS_WRITTEN)))
-# Symbols of other languages, and what is nearest to them in English.
+# Symbols of other languages, and the nearest English ones.
 _NEAREST = dict(zip("aeoyøœxçβʁʀcqɲʎɯɨʏɣχħʂʐɭɖʈɱɥʋɘɵɤɶɸʍɕʑɻ", "æɛɔuɜɜkhvɹɹkknluᵻʊɡkhʃʒldtmwvəʊʌæfwʃʒɹ", strict=True))
 
 
@@ -73,7 +73,7 @@ def read_lexicon(path: Path, inventory: str) -> Lexicon:
 
 
 def parse_lexicon(lines: Sequence[str], inventory: str, name: str) -> Lexicon:
-    """As ``read_lexicon``, of lines; ``name`` is that of the file in messages. A later line of a word counts."""
+    """``read_lexicon`` of lines; ``name``: of the file, for messages. The last line of a word applies."""
     phonemes, respellings = dict[str, str](), dict[str, tuple[str, ...]]()
     entries: dict[str, str] = {}
     for number, line in enumerate(lines, start=1):
@@ -85,7 +85,7 @@ def parse_lexicon(lines: Sequence[str], inventory: str, name: str) -> Lexicon:
         word = match[1].lower() if match else ""
         if (
             match is None
-            or len(word) > MAX_WORD_CHARS  # a capital may have several small letters
+            or len(word) > MAX_WORD_CHARS  # lower case may be longer
             or len(match[2]) > MAX_READING_CHARS
             or len(phonemes) + len(respellings) >= MAX_ENTRIES
         ):
@@ -108,7 +108,7 @@ def parse_lexicon(lines: Sequence[str], inventory: str, name: str) -> Lexicon:
 
 
 def checked_ipa(ipa: str, inventory: str, where: str, error: type[StudioError] = BadFile) -> str:
-    """IPA in the voices' symbols, each stress before its vowel; ``error`` is raised where that fails."""
+    """Convert IPA to the voices' symbols, each stress before its vowel. Raises ``error``: a bad symbol, or no vowel."""
     symbols = _WRITTEN.sub(
         lambda match: _AS_WRITTEN[match[0]], unicodedata.normalize("NFC", re.sub("[ \u0361]", "", ipa))
     )
@@ -123,11 +123,11 @@ def checked_ipa(ipa: str, inventory: str, where: str, error: type[StudioError] =
 
 
 class LexiconNormaliser:
-    """Reads words of a lexicon as it says, and all others as another normaliser does."""
+    """Reads words of a lexicon by its entries, and all others by another normaliser."""
 
     def __init__(self, lexicon: Lexicon, other: Normaliser) -> None:
         self._lexicon, self._other = lexicon, other
-        self._spoken: Mapping[str, str] = {}  # what words with phonemes are called, where not by themselves
+        self._spoken: Mapping[str, str] = {}  # names of words with phonemes, if they differ from the words
         self.unread: str = getattr(other, "unread", "no_reading")
         self.language: Language = getattr(other, "language", ENGLISH)
         self._others: dict[str, Normaliser] = {}
@@ -145,12 +145,12 @@ class LexiconNormaliser:
 
     def __call__(self, tokens: Sequence[str], before: Sequence[str] = ()) -> list[tuple[str, int]]:
         out: list[tuple[str, int]] = []
-        run: list[tuple[str, int]] = []  # tokens for the other normaliser, with their places
+        run: list[tuple[str, int]] = []  # tokens for the other normaliser, with their indices
 
         def read_run() -> None:
             at = run[0][1] if run else 0
-            beside = [*before, *tokens[max(0, at - 2) : at]][-2:] if run else ()
-            out.extend((word, run[k][1]) for word, k in self._other([token for token, _ in run], beside))
+            previous = [*before, *tokens[max(0, at - 2) : at]][-2:] if run else ()
+            out.extend((word, run[k][1]) for word, k in self._other([token for token, _ in run], previous))
             run.clear()
 
         for at, token in enumerate(tokens):

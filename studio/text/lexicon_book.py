@@ -1,4 +1,4 @@
-"""The owner's lexicon: a file that changes while voices speak, and a normaliser that follows it."""
+"""The owner's lexicon: a file that may change while voices speak, and a normaliser that reloads it."""
 
 import logging
 import threading
@@ -23,11 +23,11 @@ from studio.text.lexicon import (
 
 log = logging.getLogger("studio.text")
 FILE = "lexicon.txt"  # in the data folder
-_WAIT_S = 0.02  # of a text, for a changed lexicon: a small one holds at once
+_WAIT_S = 0.02  # for which a text waits for a changed lexicon; enough for a small one
 
 
 class LexiconBook:
-    """Entries in a file of lines as ``read_lexicon`` takes them; every change is on disk when a call returns."""
+    """Entries in a file in the format of ``read_lexicon``; every change is on disk when a call returns."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -43,7 +43,7 @@ class LexiconBook:
         return "".join(f"{word} {reading}\n" for word, reading in self.entries().items())
 
     def add(self, word: str, reading: str) -> None:
-        """Add an entry, or change that of its word. Raises BadFile: it is no entry, or has a symbol no voice has."""
+        """Add an entry, or change that of its word. Raises BadOption, BadFile: the entry or a symbol is not valid."""
         line = f"{word.strip()} {reading.strip()}"
         if len(word.split()) != 1 or not reading.strip() or len(line.splitlines()) != 1 or "#" in line:
             what = "an entry is one line: a word without spaces or #, and its reading"
@@ -67,7 +67,7 @@ class LexiconBook:
         with changing(self._path):
             entries = dict(self.entries())
             if entries.pop(word.lower(), None) is None:
-                raise BadOption(f"the lexicon has no {word[:40]!r}", "the list has what it has")
+                raise BadOption(f"the lexicon has no {word[:40]!r}", "see the list of its entries")
             self._write(entries)
 
     def _write(self, entries: Mapping[str, str]) -> None:
@@ -80,10 +80,10 @@ class LexiconBook:
 
 
 class BookNormaliser(LexiconNormaliser):
-    """Reads the words of a book as it is now; see ``LexiconNormaliser``.
+    """Reads words by the current entries of a lexicon file; see ``LexiconNormaliser``.
 
-    A word with phonemes is spoken under a name of its own (``studio.text.inline_phonemes``), since voices cache the
-    tokens of words. A changed file is read on a thread of its own: thousands of words take longer than speech can wait.
+    A word with phonemes gets a name of its own (``studio.text.inline_phonemes``), since voices cache the tokens of
+    words. A changed file is read in a separate thread: thousands of words take longer than speech can wait.
     """
 
     def __init__(self, path: Path, other: Normaliser) -> None:
@@ -94,7 +94,7 @@ class BookNormaliser(LexiconNormaliser):
             self._read()
 
     def __reduce__(self) -> "tuple[type[BookNormaliser], tuple[Path, Normaliser]]":
-        """Processes that compute attention anew read the file themselves; a lock cannot be sent to them."""
+        """Worker processes, to which a lock cannot be sent, read the file themselves."""
         return BookNormaliser, (self._path, self._other)
 
     def _over(self, other: Normaliser) -> Normaliser:
@@ -108,7 +108,7 @@ class BookNormaliser(LexiconNormaliser):
         return super().__call__(tokens, before)
 
     def _current(self) -> object:
-        """What differs where the file does, also if its clock does not."""
+        """A value that changes with the file, even if its time does not; None without a file."""
         try:
             status = self._path.stat()
         except OSError:
@@ -127,5 +127,5 @@ class BookNormaliser(LexiconNormaliser):
             lexicon = Lexicon({}, {}) if self._stamp is None else read_lexicon(self._path, PHONEMES)
             self._spoken = name_lexicon(lexicon.phonemes)
             self._lexicon = lexicon
-        except StudioError as error:  # speech goes on by the entries before
+        except StudioError as error:  # speech continues with the previous entries
             log.warning("the lexicon is not used: %s", error)

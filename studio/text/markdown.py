@@ -1,7 +1,7 @@
-"""Text of a language model as a person would read it aloud: without the marks of Markdown, HTML and reasoning.
+"""Removes Markdown, HTML and reasoning from a language model's text, so that it can be read aloud.
 
-The text may come in pieces that are cut anywhere. Lines are classified here, as far as speech needs it; what is inside
-a line (code spans, links, pictures, tags, entities) is parsed by markdown-it as soon as it is complete.
+The text may come in pieces that are cut anywhere. Lines are classified here, as far as speech needs it; constructs
+inside a line (code spans, links, pictures, tags, entities) are parsed by markdown-it as soon as they are complete.
 """
 
 import re
@@ -36,8 +36,8 @@ _SPEECH_BREAK = re.compile(r"</?(?:p|br|li|tr|h[1-6]|div|blockquote)\b", re.IGNO
 def spoken_markdown(text: str) -> str:
     """The text without Markdown: emphasis, headings, lists, tables, links, code spans, HTML tags and reasoning.
 
-    Of a link and of a picture their text is left, of a table its cells row by row, of a block of code nothing.
-    Headings, items and rows end like sentences, so that the voice pauses behind them. Numbers of lists are kept.
+    Links and pictures leave their text, tables their cells row by row; blocks of code are dropped. Headings, items and
+    rows end like sentences, so that the voice pauses after them. Numbers of lists are kept.
     """
     stream = MarkdownStream()
     return (stream.feed(text) + stream.end()).strip()
@@ -46,29 +46,29 @@ def spoken_markdown(text: str) -> str:
 class MarkdownStream:
     """``spoken_markdown`` of a text that comes in pieces; the result does not depend on how they are cut.
 
-    A word of a paragraph is passed on when the white space behind it arrives. The last word of a line waits for the
+    A word of a paragraph is passed on when the white space after it arrives. The last word of a line waits for the
     beginning of the next line, and a word of a heading or an item for the next word, since it may get a full stop.
     Code spans, links and tags wait until they are complete, or longer than ``MAX_HELD_CHARS``.
     """
 
     def __init__(self) -> None:
         self._hidden = HiddenText()
-        self._text, self._at = "", 0  # not yet read from this character on
+        self._text, self._at = "", 0  # text, and the index from which it is unread
         self._is_line_start = True
-        self._fence = ""  # of the block of code that the text is in
-        self._quotes = 0  # marks of a quotation before the last line
-        self._is_open = self._is_heading = self._is_item = False  # what the text is in; open: any of them, or paragraph
-        self._is_marked = False  # directly behind the mark of an item
+        self._fence = ""  # opening fence of the current block of code
+        self._quotes = 0  # quotation marks (>) of the last line
+        self._is_open = self._is_heading = self._is_item = False  # the current block; open: any, or a paragraph
+        self._is_marked = False  # directly after the mark of an item
         self._is_ended = False  # in a block that the voice ends like a sentence
         self._segment = ""  # words with a construct that is not complete
-        self._held, self._gap = "", ""  # the last word, and the white space behind it
+        self._held, self._gap = "", ""  # the last word, and the white space after it
 
     def feed(self, piece: str) -> str:
         """Append text; returns what can be spoken now."""
         return self._read(self._hidden.feed(piece))
 
     def flush(self) -> str:
-        """The complete word that waits for what follows it, without a full stop; the text goes on."""
+        """The complete word that is held until the next one, without a full stop; the text continues."""
         return "".join(self._release())
 
     def end(self) -> str:
@@ -113,7 +113,7 @@ class MarkdownStream:
         return [*spoken, *self._begin_words(rest, self._at + len(line) - len(rest), len(line) - len(rest))]
 
     def _line(self, line: str) -> Sequence[str] | None:
-        """What is spoken of a whole line without words, or of a row of a table; None for others."""
+        """The spoken text of a whole line without words, or of a row of a table; None for others."""
         if not line.strip():
             return self._close_block()
         if _RULE.fullmatch(line):
@@ -131,7 +131,7 @@ class MarkdownStream:
         return None
 
     def _begin_words(self, line: str, at: int, indent: int) -> Sequence[str]:
-        """Read the marks before the words of a line that begin ``at`` a place of the text."""
+        """Read the marks before the words of a line, from index ``at`` of the text."""
         self._at = at
         number = _NUMBER.match(line)
         is_paragraph = self._is_open and not self._is_ended
@@ -161,7 +161,7 @@ class MarkdownStream:
     # --- words -------------------------------------------------------------------------------------------
 
     def _read_word(self) -> Sequence[str] | None:
-        """Read a word and the white space behind it; None while that is missing."""
+        """Read a word and the white space after it; None while that is missing."""
         word = _WORD.match(self._text, self._at, self._at + _MAX_WORD_CHARS)
         if word is None and len(self._text) - self._at < _MAX_WORD_CHARS:
             is_next = bool(self._held) and not self._segment and self._text[self._at].isalnum()
@@ -172,13 +172,15 @@ class MarkdownStream:
         self._is_line_start = gap == "\n"
         self._segment += text
         if len(self._segment) <= MAX_HELD_CHARS and is_construct_open(self._segment) and not self._is_heading:
-            self._segment += "" if gap == "\n" or self._segment.endswith(" ") else " "  # a cut may part the white space
+            self._segment += (
+                "" if gap == "\n" or self._segment.endswith(" ") else " "
+            )  # white space may come in two pieces
             return ()
         spoken = self._settle(gap if gap in ("", "\n") else " ")
         return [*spoken, *self._close_block()] if self._is_heading and gap == "\n" else spoken
 
     def _settle(self, gap: str) -> Sequence[str]:
-        """Hold what the segment speaks, and return what it was waited for."""
+        """Hold the segment's spoken text; returns the words that no longer depend on what follows."""
         spoken, self._segment = _inline(self._segment).strip(), ""
         if not spoken:
             return ()
@@ -205,7 +207,7 @@ def _parser() -> MarkdownIt:
 
 
 def _inline(text: str) -> str:
-    """What is spoken of complete constructs inside a line."""
+    """The spoken text of complete constructs inside a line."""
     if not _SPECIAL.search(text):
         return text
     pieces: dict[str, Callable[[str], str]] = {

@@ -1,4 +1,4 @@
-"""Constructs of Markdown that go on over white space: which are complete, and which are never spoken."""
+"""Constructs of Markdown that may contain white space: which are complete, and which are never spoken."""
 
 import re
 
@@ -6,7 +6,7 @@ MAX_HELD_CHARS = 500  # of a construct; a longer one is passed on as it is writt
 _MAX_CLOSING_CHARS = 40
 
 _NAMES = ("think", "thinking", "reasoning", "analysis")
-# What a model writes for itself, and comments; not `<think>` as code.
+# A model's reasoning, and comments; not `<think>` as code.
 _HIDDEN = re.compile(rf"(?<!`)<(?:({'|'.join(_NAMES)})\b[^<>]{{0,200}}>|!--)", re.IGNORECASE)
 _HIDDEN_START = re.compile(rf"<(?:{'|'.join(_NAMES)})\b[^<>]{{0,200}}", re.IGNORECASE)
 
@@ -22,14 +22,14 @@ _EMPHASIS = re.compile(
 
 
 class HiddenText:
-    """Drops reasoning and comments from a text that comes in pieces, also where the text ends within them."""
+    """Drops reasoning and comments from a text that comes in pieces, even if the text ends within them."""
 
     def __init__(self) -> None:
-        self._held, self._before = "", ""  # the character before what is held
-        self._closing: re.Pattern[str] | None = None  # of what the text is in
+        self._held, self._before = "", ""  # the character before the held text
+        self._closing: re.Pattern[str] | None = None  # end of the hidden text that has begun
 
     def feed(self, piece: str) -> str:
-        """Append text; returns what is neither hidden nor the possible beginning of it."""
+        """Append text; returns the text that is neither hidden nor possibly the beginning of hidden text."""
         self._held += piece
         visible_parts: list[str] = []
         while True:
@@ -93,7 +93,7 @@ def is_construct_open(text: str) -> bool:
 
 
 def _closing_bracket(text: str, start: int) -> int:
-    """The place behind the bracket that closes the one at ``start``; 0 where there is none."""
+    """The index after the bracket that closes the one at ``start``; 0 if there is none."""
     opening, depth = text[start], 0
     for bracket in _BRACKETS[opening].finditer(text, start):
         if bracket[0][0] != "\\":

@@ -12,14 +12,14 @@ UNIT = rf"(?:(?:{_STOPPED})\.|ft[-*]lbs?|lb-ft|{_NAME}(?:/{_NAME}){{0,2}})"
 
 
 def is_one(amount: str) -> bool:
-    """Whether a unit after this amount is in the singular."""
+    """Whether a unit after this amount is singular."""
     top, slash, bottom = amount.partition("/")
     is_part = bool(slash) and not (top.isdecimal() and bottom.isdecimal() and int(top) > int(bottom))
     return amount in ("1", "-1", "−1") or is_part or amount in VULGAR
 
 
 def unit_name(unit: str, several: bool) -> str | None:
-    """The name of a unit, of a power of one, or of a rate (m/s², g/L, km/day); None where it is no unit."""
+    """The name of a unit, of a power of one, or of a rate (m/s², g/L, km/day); None if it is not a unit."""
     unit = unit.replace("^2", "²").replace("^3", "³").rstrip(".")
     if unit in UNITS:
         return UNITS[unit][several]
@@ -47,7 +47,7 @@ def _rate(unit: str, several: bool) -> str | None:
 
 
 def per(name: str | None) -> str | None:
-    """The name of a unit below the line: cm⁻¹, s⁻²."""
+    """The name of a unit with a negative power: cm⁻¹, s⁻²."""
     return name and f"per {name}"
 
 
@@ -58,6 +58,6 @@ def ion(match: re.Match[str]) -> str:
 
 
 def formula(match: re.Match[str]) -> str:
-    """H2SO4: letters and numbers one by one; with two elements or more."""
+    """H2SO4, with two or more elements: letters and numbers one by one."""
     parts = re.findall(r"[A-Za-z]|\d+", match[0])
     return " ".join(cardinal(part) if part.isdecimal() else part.lower() for part in parts)

@@ -38,7 +38,7 @@ _BESIDE = (
     | frozenset("IVX")
     | frozenset(MONTH_NAMES)
     | frozenset(NUMBERED)
-)  # words that are read by their neighbours
+)  # words whose reading depends on their neighbours
 _OPERATOR = "|".join(map(re.escape, OPERATORS))
 _RUN = re.compile(
     rf"[A-Za-z]+(?:'[A-Za-z]+)*|\d{{1,9}}(?:\.\d{{1,9}}){{2,}}|\d{{1,3}}(?:,\d{{3}})+(?!\d)(?:\.\d+)?|\d+(?:\.\d+)?|(?<![A-Za-z\d])\.\d+|{_OPERATOR}|{EXPONENT}|."
@@ -99,7 +99,7 @@ class PlainNormaliser:
 
 
 class EnglishNormaliser:
-    """Reads numbers, dates, times, money, measures, abbreviations and signs, too."""
+    """Reads words, numbers, dates, times, money, measures, abbreviations and signs."""
 
     def in_language(self, code: str) -> Normaliser:
         """See ``studio.core.text.language``."""
@@ -174,7 +174,7 @@ def _read(tokens: Sequence[str], k: int, before: Sequence[str]) -> Words:
 
 
 def _before_noun(words: Words) -> Words:
-    """Units in the singular: a five dollar note, a two gigabyte disk. With cents they are left as they are."""
+    """Put units in the singular (a five dollar note, a two gigabyte disk), unless there are cents."""
     if any(word in ("cents", "pence") for word, _ in words):
         return words
     return [(SINGULARS.get(word, word), at) for word, at in words]
@@ -193,7 +193,7 @@ def _ending(base: str, mark: str, after: str) -> str:
 
 
 def _read_one(base: str) -> str:
-    """A token as a phrase, by itself; empty if it has no reading."""
+    """The reading of a single token; empty if it has none."""
     spoken = ABBREVIATIONS.get(base) or DOTTED.get(base.lower()) or phrase(base)
     if spoken is not None:
         return spoken
@@ -233,9 +233,9 @@ def _runs(base: str) -> str:
             plain = run.lower() if address and run in READ_AS else letters(run.lower() if in_host else run)
             spoken.append(" ".join(run.lower()) if is_spelled else plain)
         elif run[-1].isdecimal() and run[0] in ".0123456789":
-            said = phrase(run) if run.count(".") > 1 else None
-            said = said or (numbers.digits(run) if address and len(run) >= LONG_NUMBER else numbers.cardinal(run))
-            spoken.append(numbers.plural(said) if after == "s" and at + 2 == len(runs) else said)
+            reading = phrase(run) if run.count(".") > 1 else None
+            reading = reading or (numbers.digits(run) if address and len(run) >= LONG_NUMBER else numbers.cardinal(run))
+            spoken.append(numbers.plural(reading) if after == "s" and at + 2 == len(runs) else reading)
         elif run in OPERATORS:
             spoken.append(OPERATORS[run])
         elif len(run) > 1 or (run in "²³" and before[-1:].isalnum()):

@@ -109,7 +109,7 @@ def mixed(whole: str, part: str) -> str:
 
 
 def power(exponent: str) -> str:
-    """What follows a base: squared, cubed, to the sixth, to the minus three."""
+    """An exponent, spoken after its base: squared, cubed, to the sixth, to the minus three."""
     plain = exponent.translate({ord("²"): "2", ord("³"): "3", ord("^"): None, ord("−"): "-"})
     if plain in ("2", "3"):
         return "squared" if plain == "2" else "cubed"
@@ -138,7 +138,7 @@ def duration(hours: str, minutes: str, seconds: str) -> str:
 
 
 def roman(text: str) -> int:
-    """The value of a Roman numeral in capitals; 0 where it is none."""
+    """The value of a Roman numeral in capitals; 0 if it is not one."""
     if not text or not _ROMAN.fullmatch(text):
         return 0
     values = [_VALUES[c] for c in text]

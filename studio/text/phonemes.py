@@ -57,13 +57,13 @@ def add_pronunciations(entries: Mapping[str, str]) -> None:
 
 
 def remove_pronunciation(word: str) -> None:
-    """Forget what ``add_pronunciations`` was told of a word."""
+    """Remove a word added by ``add_pronunciations``."""
     _front_end().lexicon.golds.pop(word, None)
     _OWN.pop(word, None)
 
 
 def _in_context(words: Sequence[str], i: int, group: str, entries: Mapping[str, object]) -> str:
-    """A token's phonemes, those of a homograph by its context."""
+    """A token's phonemes; those of a homograph depend on its context."""
     chosen = _OWN.get(words[i].rstrip(MARKS)) or homograph_phonemes(words, i, entries)
     return group if chosen is None else chosen + group[len(group.rstrip(MARKS)) :]
 
@@ -83,7 +83,7 @@ def request_phonemes(words: Sequence[str]) -> Future[None] | None:
     """Convert unknown words in the background, for callers that must not block.
 
     Returns:
-        None if ``pronounce`` answers at once now; else a future that is done when it does.
+        None if ``pronounce`` would return at once; else a future that is done when it would.
     """
     front_end, unknown = copy(_front_end()), list[str]()
 

@@ -32,16 +32,16 @@ _TAGS: dict[str, frozenset[str]] = {  # with their attributes
 _RATES = {"x-slow": 0.5, "slow": 0.75, "medium": 1.0, "default": 1.0, "fast": 1.3, "x-fast": 1.7}
 MIN_RATE, MAX_RATE = 0.5, 2.0
 _PERCENT = re.compile(r"([+-]?)(\d{1,4}(?:\.\d{1,4})?)%")
-_CLOSING = ".,;:!?…)]}'’”%"  # no space is before them
+_CLOSING = ".,;:!?…)]}'’”%"  # characters without a space before them
 _ENDS = (".", "!", "?", ":", ";", ",", "…")
 
 
 @dataclass(frozen=True)
 class SpokenPart:
-    """Text, the silence after it, and how fast it is spoken: 2 is twice as fast.
+    """Text, the pause after it, and its speaking rate: 2 is twice as fast.
 
     Attributes:
-        tag: what stands for the silence in the text as sent, where positions count it.
+        tag: the tag of the pause in the text as sent; character positions include it.
     """
 
     text: str
@@ -60,9 +60,9 @@ class _Spoken:
 
 
 def read_ssml(text: str) -> list[SpokenPart]:
-    """The parts of an SSML document, or of text with tags that ``<speak>`` would hold.
+    """The parts of an SSML document, or of the content of a ``<speak>`` element.
 
-    Paragraphs and sentences end like sentences. Document types and entities of one's own are refused.
+    Paragraphs and sentences end like sentences. Declarations of document types and entities are rejected.
 
     Raises:
         BadText: the XML is not well-formed, a tag or an attribute is not in the subset, or nothing is spoken.
@@ -75,7 +75,7 @@ def read_ssml(text: str) -> list[SpokenPart]:
     document = text.lstrip() if is_document else f"<speak>{text}</speak>"
     try:
         root: Element = fromstring(document, forbid_dtd=True)
-    except (ParseError, UnicodeEncodeError) as error:  # half a pair of surrogates is no character of XML
+    except (ParseError, UnicodeEncodeError) as error:  # a lone surrogate is not an XML character
         raise BadText(f"the SSML is not well-formed: {error}", "close every tag, and write &amp; for &") from error
     except DefusedXmlException as error:
         raise BadText("the SSML declares a document type or entities", "leave out <!DOCTYPE ...>") from error
@@ -102,7 +102,7 @@ class PartReader(Protocol):
     """Reads the parts of a text that comes in pieces."""
 
     def feed(self, text: str) -> Sequence[SpokenPart]:
-        """The parts that are complete with this text; the last one may go on without a pause. Raises BadText."""
+        """The parts that this text completes; without a pause, the next part continues the last one. Raises BadText."""
         ...
 
     def end(self) -> Sequence[SpokenPart]:
@@ -111,13 +111,13 @@ class PartReader(Protocol):
 
 
 class SsmlReader:
-    """Reads SSML at its end: a document is whole."""
+    """Reads SSML when the text has ended: a document must be complete."""
 
     def __init__(self) -> None:
         self._texts: list[str] = []
 
     def feed(self, text: str) -> Sequence[SpokenPart]:
-        """Nothing yet."""
+        """Collect the text; returns no parts."""
         self._texts.append(text)
         return ()
 
@@ -130,17 +130,17 @@ class SsmlReader:
 
 
 class BreakReader:
-    """Reads tags ``<break time="1s"/>`` in a plain text, the only ones that are read, wherever it is cut."""
+    """Reads only the tags ``<break time="1s"/>`` of a plain text, which may come in pieces that are cut anywhere."""
 
     def __init__(self) -> None:
         self._held, self._count = "", 0
 
     def feed(self, text: str) -> Sequence[SpokenPart]:
-        """What is no beginning of a tag. Raises BadText: a time is not allowed, or there are too many breaks."""
+        """Parts up to a possible beginning of a tag. Raises BadText: a time is not allowed, or too many breaks."""
         parts, text, at = list[SpokenPart](), self._held + text, 0
         for tag in _BREAK.finditer(text):
             pause_ms = _pause_ms(Element("break", {tag[1]: tag[2]} if tag[1] else {}))
-            if pause_ms:  # without a pause it is left out as other tags are
+            if pause_ms:  # a tag without a pause is ignored as other tags are
                 parts.append(SpokenPart(text[at : tag.start()], pause_ms, tag=tag[0]))
                 at = tag.end()
         self._count += len(parts)
@@ -220,7 +220,7 @@ def _pause_ms(element: Element) -> float:
 
 
 def _rate(element: Element) -> float:
-    """How many times as fast: a word, a number, a percentage of the usual rate or (with a sign) a change of it."""
+    """Speaking rate from a word, a number, a percentage of the usual rate or (with a sign) a change of it."""
     value = element.get("rate", "medium").strip()
     if percent := _PERCENT.fullmatch(value):
         rate = float(percent[2]) / 100.0
@@ -234,7 +234,7 @@ def _rate(element: Element) -> float:
 
 
 def _pronounced(element: Element) -> str:
-    """The word of a phoneme, with its pronunciation. Raises BadText: its alphabet, its symbols or its word."""
+    """The name of a word with its phonemes. Raises BadText: the alphabet, a symbol or the word is not valid."""
     alphabet = element.get("alphabet", "ipa")
     if alphabet not in ("ipa", "x-ipa"):
         raise BadText(f"<phoneme> has no alphabet {alphabet[:20]!r}", "use ipa")

@@ -16,7 +16,7 @@ WEEKDAYS = {
     for short in shorts.split()
 }  # fmt: skip
 
-# Keys end with the full stop; a test holds them equal to core.typography.ABBREVIATIONS.
+# Keys end with the full stop; a test checks that they equal core.typography.ABBREVIATIONS.
 ABBREVIATIONS = {
     "Dr.": "doctor", "Mr.": "mister", "Mrs.": "missus", "Ms.": "miz", "Prof.": "professor", "Pres.": "president",
     "Rev.": "reverend", "Sgt.": "sergeant", "Capt.": "captain", "Cpt.": "captain", "Lt.": "lieutenant",
@@ -57,7 +57,7 @@ ABBREVIATIONS = {
 } | {key: name for key, name in MONTH_NAMES.items() if key.endswith(".")}  # fmt: skip
 DAYS_AND_MONTHS = frozenset((*WEEKDAYS, *(day.capitalize() for day in WEEKDAYS.values()), *MONTH_NAMES))
 ABBREVIATIONS |= {f"{short}.": day for short, day in WEEKDAYS.items()}
-# Read without their full stop, too. "Dr" and "St" depend on the words beside them (``context``).
+# Also read without their full stop. "Dr" and "St" depend on their neighbours (``context``).
 _NO_STOP = (
     "Mr Mrs Ms Prof Sgt Capt Cpt Jr Sr Mt Ave Blvd Rd Inc Ltd Corp etc vs approx dept Dept ext Apt Nos Hwy Pkwy Ln "
     "Maj Cpl Bros Esq Pvt Cmdr Messrs Attn attn Supt Msgr Ct Cres Bldg bldg Univ Intl Natl govt Govt avg misc Approx "
@@ -69,7 +69,7 @@ NUMBERED = {"No.": "number", "no.": "number", "No": "number", "#": "number", "Fi
             "p.": "page", "pp": "pages", "Rt": "route", "Rte": "route", "Ch": "chapter", "ch": "chapter",
             "Sec": "section", "sec.": "section", "est.": "established", "Est.": "established",
             "c.": "circa", "ca.": "circa", "Op.": "opus", "ch.": "chapter"}  # fmt: skip
-# Words after which a full stop behind dotted letters (U.S.) ends the sentence before.
+# Words that begin a sentence: before them, the full stop of dotted letters (U.S.) ends the previous one.
 STARTERS = frozenset(
     "He She It They We I You The A An This That These Those There Then But And In On At So If When My His Her Our "
     "Their "
@@ -78,15 +78,15 @@ STARTERS = frozenset(
     "Everyone Once Until To By With As Or It's That's Let's I'm He's She's Don't".split()
 )
 DOTTED = {"e.g.": "for example", "i.e.": "that is"}
-# These may end a sentence: with a capital after them, or nothing, their full stop is also the sentence's.
 WORDS_TOO = frozenset("no c in al fig Sat Sun".split())  # abbreviations that are also words
+# All other abbreviations (MAY_END) may end a sentence: before a capital, or last, their full stop also ends it.
 _NEVER_LAST = (
     "Mr Mrs Ms Prof Pres Rev Sgt Capt Cpt Lt Col Gen Gov Sen Rep Hon hon Mt Ft Nos nos Fig Figs fig figs Vol vol vs Vs "
     "approx Approx pp cf ca p pg ext Apt Drs Mx Rm Op Ch Sec Eq eq Maj Cpl Adm sq cu fl Rs Tel tel Pvt Cmdr Messrs "
     "ch incl excl Ver ver Ste Pt esp viz Amb Atty Det Insp Cdr Brig Mme Pfc Attn attn "
     "Supt Msgr Assoc Asst v Rt Rte Est Univ Intl Natl Max Min"
 )
-# Behind these a name goes on: only a word of STARTERS begins a sentence there.
+# After these a name may continue: only a word of STARTERS begins a sentence there.
 NAME_GOES_ON = frozenset(
     "Inc. Corp. Co. Ltd. Bros. Jr. Sr. Dept. Univ. Assoc. Intl. Natl. Govt. Calif. Tex. Fla.".split()
 )
@@ -116,7 +116,7 @@ SHORT_FORMS = {
     "c/o": "care of", "b/c": "because", "b/w": "between",
 }  # fmt: skip
 
-CURRENCIES = {  # one, several, a hundredth, hundredths
+CURRENCIES = {  # singular, plural, singular and plural of a hundredth
     "$": ("dollar", "dollars", "cent", "cents"), "£": ("pound", "pounds", "penny", "pence"),
     "€": ("euro", "euros", "cent", "cents"), "¥": ("yen", "yen", "sen", "sen"),
     "₹": ("rupee", "rupees", "paisa", "paise"), "₩": ("won", "won", "jeon", "jeon"),
@@ -206,7 +206,7 @@ UNITS = {unit: (name, name + "s") for unit, name in _REGULAR.items()} | {
     "wpm": ("word per minute", "words per minute"), "x": ("times", "times"), "×": ("times", "times"),
 }  # fmt: skip
 
-# With prefixes: 8 MPa, 5 mmol, 3 µF. Not those that are words or names: TV, pH, MA.
+# With prefixes: 8 MPa, 5 mmol, 3 µF; without those that are words or names: TV, pH, MA.
 _PREFIXES = {"p": "pico", "n": "nano", "µ": "micro", "u": "micro", "m": "milli", "k": "kilo", "M": "mega", "G": "giga"}
 _PREFIXED = (
     "mol:mole:pnµmk F:farad:pnµum Pa:pascal:mkMG N:newton:pnµmk Nm:newton meter:mk g:gram:pnµum L:liter:pnµum "
@@ -217,7 +217,7 @@ for _one in re.findall(r"(\w+):([\w ]+?):([\wµ]+)", _PREFIXED):
     for _short in _one[2]:
         UNITS.setdefault(f"{_short}{_one[0]}", (f"{_PREFIXES[_short]}{_one[1]}", f"{_PREFIXES[_short]}{_one[1]}s"))
 
-SINGULARS = {  # the words of units and currencies by their plurals
+SINGULARS = {  # singulars of the words of units and currencies, by plural
     many: one
     for names in (*UNITS.values(), *(currency[:2] for currency in CURRENCIES.values()))
     for one, many in zip(names[0].split(), names[1].split(), strict=True)
@@ -225,7 +225,7 @@ SINGULARS = {  # the words of units and currencies by their plurals
 }
 LENGTHS = frozenset(("mm", "cm", "dm", "m", "km", "mi", "ft", "in", "yd", "µm"))  # with ²: square; other units: squared
 RATED = {"N": ("newton", "newtons"), "J": ("joule", "joules")}  # only before a slash: "5 N" may be north
-PER = frozenset(  # words behind a slash that make a rate
+PER = frozenset(  # words after a slash that make a rate
     "hour day night week month year second minute person head piece unit item mile kilo pound seat user word".split()
 )
 VULGAR = {"⅐": "1/7", "⅑": "1/9", "⅒": "1/10", "⅕": "1/5", "⅖": "2/5", "⅗": "3/5", "⅘": "4/5", "⅙": "1/6", "⅚": "5/6",
@@ -233,7 +233,7 @@ VULGAR = {"⅐": "1/7", "⅑": "1/9", "⅒": "1/10", "⅕": "1/5", "⅖": "2/5",
           "⅞": "7/8"}  # fmt: skip
 assert set(VULGAR) == set(FRACTIONS)
 
-# Capitals: two or three letters are spelled but for these words; four and five only where listed or without a vowel.
+# Capitals: two or three letters are spelled, except these words; longer ones only if in SPELLED or without a vowel.
 _CAPITAL_WORDS = (
     "ah am an as at be by do eh go ha he hi if in is it me my no of oh on or ox so to up we all and any are ask bad "
     "bag bed bet big bit box boy bus but buy can car cat cow cry cup cut day did die dog dry due ear eat egg end "
@@ -293,9 +293,9 @@ SOVEREIGNS = frozenset(
     "Gustav Carl Sigismund Constantine Justinian Theodosius Otto Robert David Kenneth Boniface Sixtus Julius "
     "Juan Alfonso Felipe Carlos Pedro Manuel Mehmed Selim Murad Suleiman Tsar Rama".split()
 )
-# People with these names are more often followed by the word "I".
+# After these names "I" is more often the word than a numeral.
 COMMON_NAMES = frozenset("Mary John Paul Peter Alexander Joseph Victor Albert Otto Robert David Kenneth Juan".split())
-# After these and a name a numeral is an ordinal, also where the name is none of them.
+# After one of these and any name, a numeral is an ordinal.
 RULERS = frozenset("King Queen Pope Emperor Empress Tsar Czar Prince Sultan Shah Pharaoh Kaiser Duke Saint".split())
 BOOKS = frozenset(  # with chapter and verse: 3:16
     "Genesis Exodus Leviticus Numbers Deuteronomy Joshua Judges Ruth Samuel Kings Chronicles Ezra Job Psalm Psalms "
@@ -303,7 +303,7 @@ BOOKS = frozenset(  # with chapter and verse: 3:16
     "Philippians Colossians Thessalonians Timothy Hebrews James Peter Jude Revelation Quran Surah".split()
 )
 TIMED = frozenset("took take takes taking lasted lasts last for within ran runs of".split())  # 1:23:45 is a duration
-PLACES = frozenset(  # 12B is no amount after these
+PLACES = frozenset(  # 12B is not an amount after these
     "apt apartment room gate flat seat row suite floor bus exit unit section figure fig table part class no page house "
     "block building platform bay lot locker ward door route track chapter question exercise appendix terminal".split()
 )
@@ -312,7 +312,7 @@ DAYS_FOLLOW = frozenset("on by until till next last every this you since each".s
 YEARS = frozenset("in since by until from year after before circa".split())  # 1066 is a year after these
 CALLED = frozenset("call dial phone ring text".split())  # 911 is read digit by digit after these
 CODED = frozenset("pin code passcode password otp".split())  # 1234 is read digit by digit after these
-COUNTED = frozenset(  # before these a number of four digits is no year
+COUNTED = frozenset(  # a number of four digits before these is not a year
     "people persons men women children students users visitors voters votes seats words characters pages steps "
     "calories points copies items units times tokens lines rows files miles meters metres kilometers hours days "
     "employees workers soldiers houses books samples patients participants members followers".split()

@@ -1,4 +1,4 @@
-"""Readings of one written token, as a table of patterns with their readers. The first that fits and reads wins."""
+"""Readings of one written token, as a table of patterns with their readers; the first reading applies."""
 
 import re
 from collections.abc import Callable
@@ -55,7 +55,7 @@ SCIENTIFIC = rf"{SIGN}?{NUM}(?:[eE][-+]?\d{{1,3}}|[×x*]10{EXPONENT})|10{EXPONEN
 _SHARED = (" percent", " degrees celsius", " degrees fahrenheit")  # said once in a range
 _SHARES = re.compile(r"\d\d-\d\d")  # 50-50, 80-20
 _DIRECTIONS = {"N": "north", "S": "south", "E": "east", "W": "west"}
-_SCREENS = ("2", "4", "5", "8")  # 4K
+_RESOLUTIONS = ("2", "4", "5", "8")  # 4K
 
 Reader = Callable[[re.Match[str]], str | None]
 
@@ -126,14 +126,14 @@ def _fraction_measure(match: re.Match[str]) -> str | None:
 
 
 def _stamp(match: re.Match[str]) -> str | None:
-    """2024-03-15T10:30:00Z: the date, the time, and the zone where it is given as a letter."""
+    """2024-03-15T10:30:00Z: the date, the time, and the zone if it is given as a letter."""
     date, seconds = phrase(match[1]), "" if match[3] in (None, ":00") else match[3].lstrip(":")
     time = phrase(match[2] + (f":{seconds}" if seconds else ""))
     return date and time and f"{date} {time}{' u t c' if match[4] == 'Z' else ''}"
 
 
 def _scaled(match: re.Match[str]) -> str:
-    if match[2] == "K" and match[1] in _SCREENS:
+    if match[2] == "K" and match[1] in _RESOLUTIONS:
         return f"{cardinal(match[1])} k"
     if match[2] == "K" and len(match[1]) > 3 and match[1].isdecimal():  # a name (9700K) or a temperature
         return f"{number(match[1])} k"
@@ -185,7 +185,7 @@ def _bearing(match: re.Match[str]) -> str:
 
 
 def _with_words(before: str, token: str, after: str = "") -> str | None:
-    """A token's reading between words; None where it has none."""
+    """A token's reading between words; None if it has none."""
     spoken = phrase(token)
     return spoken and f"{before}{spoken}{after}"
 

@@ -1,8 +1,8 @@
-"""Fit the letter net of a voice whose nets do not say which word they speak, from the voice's own speech.
+"""Fit the letter net of a voice whose nets do not report word positions, on the voice's own speech.
 
-The voice speaks texts; pocketsphinx finds where each word is in the sound. A word's frames are shared evenly among its
-letters at first; then the net's own scores move the letters inside their words, as in the training of a hybrid speech
-recogniser.
+The voice speaks texts; pocketsphinx aligns the words with the sound. A word's frames are divided evenly among its
+letters at first; then the letters are realigned within their words by the net's scores, as in the training of a hybrid
+speech recogniser.
 """
 
 from collections.abc import Callable, Sequence
@@ -35,7 +35,7 @@ from studio.measure.recognisers.pocketsphinx import WordTime, align_all
 from studio.train.fit.resources import write_weights
 
 _ROUNDS, _STEPS, _BATCH, _RATE = 4, 500, 1024, 2e-3
-_PRIOR_SHARE = 0.7  # of the log share of a letter that is subtracted from its score
+_PRIOR_SHARE = 0.7  # factor on a letter's log prior, which is subtracted from its score
 _LEAST_WORDS = 100
 
 
@@ -97,7 +97,7 @@ def _example(frames: np.ndarray, words: Sequence[str], times: Sequence[WordTime]
 
 
 def _fit(model: LetterModel, examples: Sequence[Example]) -> float:
-    """Fit in rounds, each to the letters as the round before placed them. Returns the last loss, nats a frame."""
+    """Fit in rounds, each to the alignment by the round before. Returns the last loss, nats a frame."""
     windows = torch.from_numpy(np.concatenate([one.windows for one in examples]))
     targets = [_evenly(one) for one in examples]
     optimiser = torch.optim.Adam(model.parameters(), _RATE, weight_decay=1e-5)
@@ -125,8 +125,8 @@ def _evenly(example: Example) -> np.ndarray:
 
 
 def _placed(example: Example, scores: np.ndarray) -> np.ndarray:
-    """The best course of each word's letters through its frames."""
-    return _targets(example, lambda letters, first, end: _course(scores[first:end, letters]))
+    """The best path of each word's letters through its frames."""
+    return _targets(example, lambda letters, first, end: _best_letters(scores[first:end, letters]))
 
 
 def _targets(example: Example, place: Callable[[list[int], int, int], np.ndarray]) -> np.ndarray:
@@ -137,7 +137,7 @@ def _targets(example: Example, place: Callable[[list[int], int, int], np.ndarray
     return targets
 
 
-def _course(scores: np.ndarray) -> np.ndarray:
+def _best_letters(scores: np.ndarray) -> np.ndarray:
     """The best path from the first to the last column of scores [F, L], int64 [F]."""
     frames, count = scores.shape
     if frames < (count + 1) // 2 + 1:  # too short for all letters
@@ -149,8 +149,8 @@ def _course(scores: np.ndarray) -> np.ndarray:
         reached[0], reached[1, 1:], reached[2, 2:] = best + STAY, best[:-1] + NEXT, best[:-2] + SKIP
         steps[at] = reached.argmax(0)
         best = reached.max(0) + scores[at]
-    course, state = np.zeros(frames, int), count - 1
+    path, state = np.zeros(frames, int), count - 1
     for at in range(frames - 1, -1, -1):
-        course[at] = state
+        path[at] = state
         state -= steps[at, state]
-    return course
+    return path

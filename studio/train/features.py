@@ -62,7 +62,7 @@ class Sentence:
 
 
 def phone_of(name: str) -> int | None:
-    """The id of a teacher's phone; None of what is a part of the phone after it."""
+    """The id of a teacher's phone; None for a symbol that belongs to the next phone."""
     return None if name in _JOINED else _PHONE_ID.get(name, len(PHONES) - 1)
 
 

@@ -35,12 +35,12 @@ RACE_TEXT = "You hear this sentence begin while I am still typing its end."
 
 
 def glossary_props() -> dict[str, Any]:
-    """The terms of the pages: name, explanation, and the options of voices that they name."""
+    """The glossary: each term with its explanation and the voice options that it mentions."""
     return {"terms": json.loads((WIDGETS / "glossary" / "terms.json").read_text(encoding="utf-8"))}
 
 
 def live_props() -> dict[str, Any]:
-    """The terms, the example texts (none where the file is absent), the race's text, and why text is left out."""
+    """The terms, the example texts (none if the file is absent), the race's text, and the reasons for omitted text."""
     examples = json.loads(EXAMPLES.read_text(encoding="utf-8")) if EXAMPLES.is_file() else []
     texts = [{"title": one["title"], "text": one["text"]} for one in examples]
     return {"examples": texts, "race": RACE_TEXT, "reasons": REASONS, **glossary_props()}
@@ -78,7 +78,7 @@ PAGES = (
     Page("", "Live", folder="live", words="live/words", props=live_props),
     Page("inspect", "Inspect", folder="inspect"),
     Page("compare", "Compare", folder="compare", props=glossary_props),
-    Page("arena/vote", "Arena", is_available=lambda c: c.owner is not None),  # leads to an open arena's page of raters
+    Page("arena/vote", "Arena", is_available=lambda c: c.owner is not None),  # redirects to an open arena's rating page
     Page("library", "Library", access="owner", folder="library"),
     Page("lexicon", "Lexicon", access="owner", parent="library", folder="lexicon"),
     Page("campaigns", "Listening tests", access="owner", build=_build_campaigns),
@@ -96,14 +96,14 @@ PAGES = (
         props=glossary_props,
         is_available=lambda c: c.has_design_page,
     ),
-    # A test gives the raters' page its own title.
+    # The rating page gets the test's title.
     Page("rate", "Listening test", access="link", folder="rate"),
     Page("annotate", "Annotation", access="link", folder="annotate", markup=("annotate", "inspect")),
 )
 
 
 def available_pages(context: PageContext) -> list[Page]:
-    """The pages of this server: the owner's only where there is an owner."""
+    """The pages of this server; the owner's only if it has an owner."""
     return [p for p in PAGES if p.is_available(context) and (p.access != "owner" or context.owner is not None)]
 
 
@@ -117,7 +117,7 @@ def mount(
     """Mount the pages at the root of the server, whose routes take precedence.
 
     Args:
-        listening: the listening tests; without them there are no pages of the owner.
+        listening: the listening tests; without them the server has no owner pages.
         owner_code: a secret; ``/?owner=CODE`` signs a browser in as the owner. Empty for no such link.
     """
     owner = None if listening is None else Owner(listening, ResultsCache(listening.store))
@@ -139,7 +139,7 @@ def mount(
         if listening is None or not owner_code or not secrets.compare_digest(code.encode(), owner_code.encode()):
             return None
         if late is not None:
-            late.begin()  # the owner's pages are among them
+            late.begin()  # it has owner pages
         return session_cookie(request, await run_in_threadpool(listening.access.owner_session))
 
     add_assets(app)
@@ -154,7 +154,7 @@ def mount(
 def _components(
     app: FastAPI, context: PageContext, settings: ServeSettings, pages: list[Page], has_arena: HasArena
 ) -> LateApp | None:
-    """The pages of Gradio components, if there are any; the caller mounts them last."""
+    """The pages of Gradio components, or None; the caller mounts them last."""
     if all(page.build is None for page in pages):
         return None
 

@@ -70,7 +70,7 @@ _STYLE_FILES = (
     "lexicon/lexicon.css",
     "../owner.css",
 )
-# Scripts of their own: of Workers and of the audio thread, and the classic script of every page.
+# Separate scripts: of Workers and of the audio thread, and the classic script of every page.
 _SCRIPTS = (
     "live/worker/worker.js",
     "rate/live.worker.js",
@@ -91,11 +91,11 @@ _GRADIO_TAGS = re.compile(
 )
 _CHARSET = re.compile(rb'<meta charset="[^"]*"\s*/?>')
 _HOST = re.compile(r"[A-Za-z0-9._:\[\]-]+", re.ASCII)
-# What stands for the origin of the server and the nonce in a page that has been rendered.
+# Placeholders of the server's origin and the nonce in a rendered page.
 _ORIGIN, _NONCE = b"http://origin.studio.invalid", b"NONCE-OF-THE-RESPONSE"
 _STAMPS = re.compile(b"(" + re.escape(_ORIGIN) + b"|" + _NONCE + b")")
 _SCRIPT = re.compile(rb"<script(?=[\s>])(.*?</script>)", re.DOTALL | re.IGNORECASE)
-# How each page's script is started, with the addresses of the scripts and of the server.
+# The call that starts each page's script, with the addresses of the scripts and of the server.
 _START = """
 start(document.querySelector("main"), {
   base: new URL("..", import.meta.url).href.slice(0, -1),
@@ -127,7 +127,7 @@ def _compressed(path: str) -> bytes:
 
 @lru_cache
 def asset_path() -> str:
-    """The path of the files; it changes whenever one of them does."""
+    """The path of the files; it changes with their content."""
     digest = hashlib.sha256(b"".join(_files().values())).hexdigest()[:12]
     return f"/studio-assets/{digest}"
 
@@ -156,17 +156,17 @@ def add_assets(app: FastAPI) -> None:
 
 @dataclass(frozen=True)
 class _RenderedPage:
-    """A page of Gradio's, split where the server's origin and the nonce are stamped.
+    """A rendered Gradio page, split at the placeholders.
 
     Attributes:
-        parts: alternately text and ``_ORIGIN`` or ``_NONCE``.
+        parts: alternately text and a placeholder, ``_ORIGIN`` or ``_NONCE``.
     """
 
     start: Message
     parts: tuple[bytes, ...]
 
     def stamped(self, origin: bytes, nonce: bytes) -> bytes:
-        """The HTML of one response."""
+        """The HTML of a response, with its values in the placeholders."""
         values = {_ORIGIN: origin, _NONCE: nonce}
         return b"".join(values.get(part, part) for part in self.parts)
 
@@ -179,7 +179,7 @@ class Pages:
 
     Args:
         paths: of the pages, below the app's root.
-        head: what is added to a page's head.
+        head: HTML to add to a page's head.
         has_arena: whether an arena is open, which the navigation shows.
     """
 
@@ -206,7 +206,7 @@ class Pages:
         await self._send_page(self._rendered[path], scope, send)
 
     async def _render(self, scope: Scope) -> _RenderedPage:
-        """The app's page for a host and a nonce that stand for those of a response."""
+        """The app's page with placeholders of the origin and the nonce."""
         own = {**scope, "method": "GET", "scheme": "http", "headers": [(b"host", _ORIGIN.removeprefix(b"http://"))]}
         start: Message = {}
         body = bytearray()
@@ -243,7 +243,7 @@ class Pages:
 
 
 def page_policy(scope: Scope, scripts: str) -> str:
-    """The content security policy of a page; ``scripts``: where its scripts may come from."""
+    """The content security policy of a page; ``scripts`` are its allowed script sources."""
     parts = {
         "default-src": "'none'",
         "script-src": scripts,
@@ -266,18 +266,18 @@ def add_nonce(html: bytes, nonce: str) -> bytes:
 
 
 def script_policy(scope: Scope) -> str:
-    """The policy of a script, for Workers: they do not inherit the page's policy."""
+    """The policy of a script; Workers do not inherit the page's policy."""
     return f"default-src 'none'; script-src 'self'; connect-src {_connections(scope)}"
 
 
 def _connections(scope: Scope) -> str:
-    """This server; in some browsers 'self' does not include sockets."""
+    """The sources for this server; in some browsers 'self' does not include sockets."""
     host = host_of(scope)
     return f"'self' ws://{host} wss://{host}" if host else "'self'"
 
 
 def origin_of(scope: Scope) -> str:
-    """Scheme and host of this server, as the request names it."""
+    """Scheme and host of this server, from the request."""
     return f"{scope.get('scheme', 'http')}://{host_of(scope) or 'localhost'}"
 
 
@@ -288,5 +288,5 @@ def host_of(scope: Scope) -> str:
 
 
 async def _wait_forever() -> Message:
-    """A ``receive`` without messages: no client waits for what is rendered."""
+    """A ``receive`` that never returns: rendering has no client that could disconnect."""
     return await asyncio.get_running_loop().create_future()

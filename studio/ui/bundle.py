@@ -1,4 +1,4 @@
-"""Bundles of the pages' scripts: a module and everything that it imports, as one script.
+"""Bundles of the pages' scripts: a module and all its imports, as one script.
 
 Each module becomes a block with its own scope, in dependency order, so that no build step and no other tool is needed.
 The modules keep to a subset that this allows: named exports of declarations, named imports of files, no cycles, and no
@@ -41,7 +41,7 @@ def _block(path: str, source: str) -> str:
 
 
 def _import_lines(path: str, source: str) -> str:
-    """A module with each import replaced by a constant, on as many lines."""
+    """A module with each import replaced by a constant; the number of lines stays the same."""
 
     def constant(match: re.Match[str]) -> str:
         names = re.sub(r"\s+as\s+", ": ", match[1] or "").replace("\n", " ")
@@ -52,7 +52,7 @@ def _import_lines(path: str, source: str) -> str:
 
 
 def _check(source: str, path: str, *, is_main: bool = False) -> str:
-    """The source. Raises ValueError where an import or export is left."""
+    """The source. Raises ValueError if it still has an import or export."""
     left = _EXPORT.sub("", source) if is_main else source
     if match := _REST.search(left):
         raise ValueError(f"{path}: bundles do not support {match[0]!r}")

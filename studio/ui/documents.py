@@ -25,8 +25,8 @@ _MOON = (
     '<svg viewBox="0 0 20 20" fill="none" stroke="currentColor" stroke-width="1.6" aria-hidden="true">'
     '<circle cx="10" cy="10" r="6.5"/><path d="M10 3.5v13a6.5 6.5 0 0 0 0-13z" fill="currentColor"/></svg>'
 )
-# Every address is relative: a proxy may add a prefix, and all pages are one level deep. Painting waits for the whole
-# markup (`expect`): where a narrow page shows its parts in another order, a late part would move the others.
+# Every address is relative: a proxy may add a prefix, and all pages are one level deep. Rendering waits for the whole
+# markup (`expect`): a narrow page reorders its parts, so a late part would move the others.
 _DOCUMENT = """<!doctype html>
 <html lang="{language}">
 <head>
@@ -59,7 +59,7 @@ SignIn = Callable[[Request], Awaitable[str | None]]
 
 
 def masthead(current: Page, pages: Sequence[Page]) -> str:
-    """Name, navigation and the light-dark switch; a page of the owner is reached through the sign-in page.
+    """Name, navigation and the light-dark switch; an owner page is reached through the sign-in page.
 
     The first link skips them (``page/boot.js``).
     """
@@ -76,9 +76,9 @@ def masthead(current: Page, pages: Sequence[Page]) -> str:
 
 
 def head_tags(request: Request, page: Page) -> str:
-    """Description and picture for link previews, and what makes the pages an app that can be installed.
+    """Description and picture for link previews, and the tags that make the pages an installable app.
 
-    Pages of raters and annotators have a title only, so that no preview of a link and no app reveals the studio.
+    Pages of raters and annotators have a title only, so that neither a link preview nor an app reveals the studio.
     """
     if page.access == "link":
         return '<meta name="robots" content="noindex">'
@@ -96,7 +96,7 @@ def head_tags(request: Request, page: Page) -> str:
 class Document:
     """A page's HTML in one language.
 
-    Only the tags for link previews and the marks of its body depend on the request.
+    Only the tags for link previews and the attributes of its body depend on the request.
 
     Args:
         texts: the catalogue of the language, empty for English. The page's script gets it too.
@@ -125,14 +125,14 @@ class Document:
         self._middle, self._tail = rest.split("{marks}")
 
     def render(self, request: Request, *, is_owner: bool, has_arena: bool) -> Response:
-        """The page as a response; without an open arena the navigation does not show one."""
+        """The page as a response; the navigation has the arena only if one is open."""
         marks = " data-owner" * is_owner + " data-arena" * has_arena
         html = f"{self._head}{head_tags(request, self._page)}{self._middle}{marks}{self._tail}"
         return Response(html, headers={POLICY.decode(): page_policy(request.scope, "'self'")}, media_type="text/html")
 
 
 class Documents:
-    """A page's documents, one for each language that it has."""
+    """A page's documents, one for each of its languages."""
 
     def __init__(self, page: Page, pages: Sequence[Page]) -> None:
         catalogues = read_catalogues(WIDGETS / page.words if page.words else None)
@@ -157,7 +157,7 @@ _TEXTS = '<script type="application/json" id="texts">{texts}</script>\n'
 
 
 def sign_in_redirect(request: Request) -> RedirectResponse:
-    """To the sign-in page, which leads back to the page of this request."""
+    """A redirect to the sign-in page, which redirects back to the page of this request."""
     wanted = request.url.path.rstrip("/").rpartition("/")[2]
     query = f"?{request.url.query}" if request.url.query else ""
     return RedirectResponse(f"./sign-in?next={quote(wanted + query, safe='')}", status_code=303)

@@ -1,9 +1,9 @@
 """Middleware for Gradio: an allow-list of its routes, the rate of pages, and limits on calls to its queue.
 
-Gradio has some sixty routes, such as uploads, files by path and by URL, and proxies. Our pages need few of them; every
-other one is 404. A call of the queue has plain values only: Gradio would fetch the file that an object describes.
-Gradio keeps the state of a page (pending results, a copy of every component) for ever; here it is dropped when no
-client listens.
+Gradio has some sixty routes, such as uploads, files by path and by URL, and proxies. Our pages need few of them; the
+others answer 404. A call of the queue has plain values only: Gradio would fetch the file that an object describes.
+Gradio keeps the state of a page (pending results, a copy of every component) for ever; here it is dropped once the
+page has had no listener for a while.
 """
 
 import asyncio
@@ -33,20 +33,20 @@ MAX_SESSIONS = 200  # pages with recent calls: 130 KiB each
 MAX_WAITING = 16  # pending calls of one page
 IDLE_S = 0.02  # Gradio polls every 1 ms: 6% of a core while idle
 MAX_QUEUED = 128  # pending calls of all pages
-FORGOTTEN_S = 30.0  # a page without a listener for so long is dropped
-LISTEN_S = 5.0  # a call to which nobody listens after so long has no caller any more
+FORGOTTEN_S = 30.0  # without a listener, until a page is dropped
+LISTEN_S = 5.0  # after a call without a listener, until its caller counts as lost
 _LEAVING_S, _POLL_S = 2.0, 0.02  # time for a page's previous listener to disconnect
 _KEYS = {"data", "event_data", "fn_index", "trigger_id", "session_hash"}
 _CANCEL_KEYS = {"fn_index", "session_hash", "event_id"}
-_CLOSE = b'"close_stream"'  # the last message of a stream that no call needs any more
+_CLOSE = b'"close_stream"'  # the last message of a stream without pending calls
 _BUSY = "too many pages are open; try again in a minute"
 SESSION = "[A-Za-z0-9-]{1,64}"
 JOIN, DATA, CANCEL = "/gradio_api/queue/join", "/gradio_api/queue/data", "/gradio_api/cancel"
 MCP = "/gradio_api/mcp"
 DESCRIPTIONS = ("/config", "/gradio_api/info")  # of the functions, for Gradio's clients
-# Gradio's pages hold this request for as long as they are open, and browsers allow six per host: it ends at once.
+# Gradio's pages keep this request open, and browsers allow six per host: so it ends at once.
 HEARTBEAT = "/gradio_api/heartbeat/"
-_NAME = "[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}"  # never .. and never longer than a file system takes
+_NAME = "[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}"  # neither .. nor too long for a file system
 _FILE = f"(?:{_NAME}/){{0,5}}{_NAME}"
 
 
@@ -66,7 +66,7 @@ class _PageState:
 
 
 class PageSessions:
-    """Tracks the pages with calls and their listeners, and drops Gradio's state of the others."""
+    """Tracks the pages with calls and their listeners, and drops Gradio's state of pages without a listener."""
 
     def __init__(self, blocks: "gr.Blocks", clock: Callable[[], float] = time.monotonic) -> None:
         self._blocks = blocks
@@ -92,11 +92,11 @@ class PageSessions:
         return True
 
     def caller(self, session: str) -> LateCaller:
-        """Who calls: lost when the page's listener leaves, or when none comes."""
+        """The caller, lost when the page's listener disconnects or none connects."""
         return self._pages[session].caller
 
     def leave(self, session: str) -> None:
-        """A listener was lost before the calls ended that it listened for."""
+        """A listener has disconnected before its calls ended."""
         page = self._pages.get(session)
         if page is not None and page.listeners <= 1:
             self._lose_caller(page)
@@ -112,7 +112,7 @@ class PageSessions:
     async def is_awaited(self, session: str) -> bool:
         """Whether a page has pending results and no listener; waits for a previous listener to disconnect.
 
-        For others, Gradio would start a response and fail with a traceback.
+        For other pages, Gradio would start a response and fail with a traceback.
         """
         for _ in range(round(_LEAVING_S / _POLL_S)):
             if (page := self._pages.get(session)) is None or not page.listeners:
@@ -206,12 +206,12 @@ class QueueCalls:
         if not await self._sessions.admit(call.session):
             await answer(send, 503, _BUSY)
             return
-        # The call goes on when this request has ended; its caller is the one who listens.
+        # The call outlives this request; its caller is the listener.
         scope = with_caller(scope, self._sessions.caller(call.session))
         await self._app(scope, replay_body(call.body, receive), send)
 
     async def _cancel(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Gradio's clients cancel a call of theirs."""
+        """A Gradio client cancels one of its calls."""
         try:
             body = self._parse_cancel(await read_body_bytes(receive) or b"")
         except (ValueError, RecursionError):
@@ -266,7 +266,7 @@ class QueueCalls:
             raise ValueError("no call")
         if type(call["fn_index"]) is not int or call["fn_index"] not in self._functions:
             raise ValueError("no function of a page")
-        call["event_id"] = call["event_id"] or "unknown"  # the client had no answer to its call yet
+        call["event_id"] = call["event_id"] or "unknown"  # the client has not had the answer to its call
         for name in (call["session_hash"], call["event_id"]):
             if not isinstance(name, str) or not re.fullmatch(SESSION, name, re.ASCII):
                 raise ValueError("no session")
@@ -355,9 +355,9 @@ def path_of(scope: Scope) -> str:
 
 
 class PageLimits:
-    """ASGI middleware: pages wait for their turn beyond a rate per network address.
+    """ASGI middleware: requests for pages are delayed above a rate per network address.
 
-    A wait costs nothing. An answer that refuses a request would cost as much as a page, and be followed by the next.
+    A delay costs nothing. A refusal would cost as much as a page, and the client would ask again.
     """
 
     def __init__(self, app: ASGIApp, pages: Collection[str]) -> None:

@@ -100,9 +100,9 @@ def _text(content: bytes) -> str:
 
 
 def _script(start: str) -> str:
-    """A script and its imports, which may not hold the tag that would end the element."""
+    """A script and its imports, without the tag that would end its element."""
     script = bundle(start)
-    assert "</script" not in script and "<!--" not in script, f"{start} cannot stand inside a page"
+    assert "</script" not in script and "<!--" not in script, f"{start} cannot be embedded in a page"
     return script
 
 

@@ -1,4 +1,4 @@
-"""An app that is built in a thread of the running server, when it is needed."""
+"""A lazily built app: a thread of the running server builds it when it is first needed."""
 
 import asyncio
 import gc
@@ -20,58 +20,58 @@ from studio.core.garbage import paused_collections
 from studio.ui.gradio_middleware import answer
 
 _log = logging.getLogger("studio.ui")
-_REST = 3.0  # while an utterance is spoken, imports rest for so many times their run, as requests do
+_PAUSE_RATIO = 3.0  # pause / CPU time of an import while an utterance is spoken, as for requests
 
 
 @dataclass(frozen=True)
 class BuiltApp:
-    """An app with its lifespan, and what ends its endless responses."""
+    """An app with its lifespan, and a function that ends its endless responses."""
 
     app: ASGIApp
     lifespan: Callable[[Any], AbstractAsyncContextManager[Any]]
     end: Callable[[], None]
 
 
-class _RestingImports(MetaPathFinder):
-    """Finds no module, but lets the thread that made it rest before each one while an utterance is spoken."""
+class _PausingFinder(MetaPathFinder):
+    """Finds no module, but pauses its own thread before each import while an utterance is spoken."""
 
     def __init__(self, is_speaking: Callable[[], bool]) -> None:
         self._is_speaking = is_speaking
-        self._thread, self._rested_s = threading.get_ident(), time.thread_time()
+        self._thread, self._paused_s = threading.get_ident(), time.thread_time()
 
     def find_spec(self, fullname: str, path: object, target: object = None) -> None:
         if threading.get_ident() != self._thread:
             return
         if self._is_speaking():
-            time.sleep(_REST * (time.thread_time() - self._rested_s))
-        self._rested_s = time.thread_time()
+            time.sleep(_PAUSE_RATIO * (time.thread_time() - self._paused_s))
+        self._paused_s = time.thread_time()
 
 
 @contextmanager
 def _beside_speech(is_speaking: Callable[[], bool]) -> Generator[None]:
-    """Import without long stops of other threads: with rests during speech, without garbage collections.
+    """Import without long stalls of other threads: pauses during speech, no garbage collection.
 
-    A collection takes a tenth of a second at the end.
+    At the end of the imports, a collection would take 0.1 s.
     """
-    finder = _RestingImports(is_speaking)
+    finder = _PausingFinder(is_speaking)
     sys.meta_path.insert(0, finder)
     try:
         with paused_collections():
             yield
-            gc.freeze()  # as the server does with what it loaded before; 3 MB of it are garbage
+            gc.freeze()  # as the server does after its own imports; 3 MB of the objects are garbage
     finally:
         sys.meta_path.remove(finder)
 
 
 class LateApp:
-    """ASGI app that builds another one in a thread when ``begin`` is called; its requests call that and wait."""
+    """ASGI app that builds another one in a thread on ``begin``; a request calls ``begin`` and waits for the app."""
 
     def __init__(self, build: Callable[[], BuiltApp], is_speaking: Callable[[], bool] = lambda: False) -> None:
         self._build, self._is_speaking = build, is_speaking
         self._built: Future[BuiltApp] = Future()
-        self._built.set_running_or_notify_cancel()  # a request that is cancelled must not cancel it for the others
+        self._built.set_running_or_notify_cancel()  # a cancelled request must not cancel the others' build
         self._begun = False
-        self._started: asyncio.Event | None = None  # the lifespan of what is built, in a server that has one
+        self._started: asyncio.Event | None = None  # set once the lifespan has begun; None without ``attach``
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self.begin()
@@ -85,14 +85,14 @@ class LateApp:
         await built.app(scope, receive, send)
 
     def begin(self) -> Future[BuiltApp]:
-        """Begin the build unless it has begun; returns its result. Call it from the event loop."""
+        """Begin the build unless it has begun; returns its future. Call this from the event loop."""
         if not self._begun:
             self._begun = True
             threading.Thread(target=self._run, name="components", daemon=True).start()
         return self._built
 
     def attach(self, app: FastAPI) -> None:
-        """Run the lifespan of what is built within that of ``app``."""
+        """Run the built app's lifespan within that of ``app``."""
         outer = app.router.lifespan_context
 
         @asynccontextmanager

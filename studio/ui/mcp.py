@@ -36,7 +36,7 @@ def build_mcp(requests: SpeechRequests) -> Starlette:
     root = logging.getLogger()
     handlers, level = [*root.handlers], root.level
     server = MCPServer("streaming-tts-studio")
-    root.handlers[:] = handlers  # the package sets up logging of the whole process
+    root.handlers[:] = handlers  # the package configures logging for the whole process
     root.setLevel(level)
 
     async def speak(

@@ -44,7 +44,7 @@ class Owner:
 
 
 def _page_of(request: "gr.Request") -> str:
-    """The page that makes a call, with its query, quoted for an address."""
+    """The calling page with its query, quoted for an address."""
     page = urlsplit(request.headers.get("referer", ""))
     return quote(page.path.rpartition("/")[2] + (f"?{page.query}" if page.query else ""), safe="")
 

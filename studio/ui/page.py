@@ -1,4 +1,4 @@
-"""What a page is: its address, title, who may open it, and what it is made of."""
+"""Definition of a page: its address, title, access and content."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ TITLE = "Streaming-TTS Studio"
 
 @dataclass(frozen=True)
 class PageContext:
-    """What pages are built from; without ``owner`` there are no pages for the owner, without ``speech`` no API."""
+    """The data for building pages; without ``owner`` there are no owner pages, without ``speech`` no API page."""
 
     engine: Engine
     owner: Owner | None = None
@@ -30,13 +30,13 @@ class Page:
     title: str
     # anyone; the owner, after signing in; or the holder of a signed link. Only the first two are in the navigation
     access: Access = "anyone"
-    parent: str = ""  # the page of the navigation that leads here; a page with a parent is not in the navigation itself
+    parent: str = ""  # the page of the navigation that links here; a page with a parent is not in the navigation
     folder: str = ""  # the folder of ``widgets`` with the page's HTML and script
     markup: tuple[str, ...] = ()  # folders whose HTML the page consists of; ``folder`` alone by default
     words: str = ""  # the folder of ``widgets`` with the page's texts in other languages, if it has them
     props: Callable[[], Mapping[str, Any]] = dict  # values for the script
     build: Callable[[PageContext], Any] | None = None  # puts Gradio components into the surrounding Blocks
-    is_available: Callable[[PageContext], bool] = lambda context: True  # whether the server has what the page shows
+    is_available: Callable[[PageContext], bool] = lambda context: True  # whether the server has the page's data
 
     @property
     def in_navigation(self) -> bool:

@@ -1,4 +1,4 @@
-"""The look of figures, and figures of scores, of pairs (CMOS, ABX) and of raters by stage.
+"""The common style of figures, and figures of scores, of pairs (CMOS, ABX) and of raters by stage.
 
 The page's style recolours lines and text for light and dark.
 """
@@ -160,7 +160,7 @@ def _pair_rows(
         {k: None if i[of] is None else scale * i[of] for k, of in (("value", "mean"), ("low", "low"), ("high", "high"))}
         for i in estimates
     ]
-    points = whiskers(names, rows, 2).update(y=names)  # already escaped, and may be longer than one name
+    points = whiskers(names, rows, 2).update(y=names)  # already escaped; may be longer than one name
     figure = styled(go.Figure(points), 60 + ROW_PX * len(rows))
     figure.add_vline(x=middle, line={"color": "#76818c", "width": 1})
     figure.update_xaxes(range=list(ends))
@@ -209,7 +209,7 @@ def wrapped(text: str, across: int = 34, lines: int = 3) -> str:
 
 
 def styled(figure: go.Figure, height_px: int, **layout: Any) -> go.Figure:
-    """A figure with the common look: transparent, without legend and dragging, with narrow margins."""
+    """A figure with the common style: transparent, without legend and dragging, with narrow margins."""
     figure.update_layout(
         template="none",
         height=height_px,

@@ -21,13 +21,13 @@ _RANGE = re.compile(r"\s*([A-Za-z]{1,8}|\*)(?:-[A-Za-z0-9-]*)?\s*(?:;\s*q\s*=\s*
 
 
 def read_catalogues(folder: Path | None) -> dict[str, dict[str, str]]:
-    """The catalogues of a folder by language; English has an empty one, and is alone without a folder."""
+    """The catalogues of a folder by language; English has an empty one. Without a folder, English only."""
     files = [] if folder is None else sorted(folder.glob("*.json"))
     return {ENGLISH: {}} | {file.stem: json.loads(file.read_text(encoding="utf-8")) for file in files}
 
 
 def chosen_language(request: Request, languages: Collection[str]) -> str:
-    """The language of ``?lang=``, or the one that the browser likes best; English if it names none of ours."""
+    """The language of ``?lang=``, else the browser's most preferred one of ours, else English."""
     if (requested := request.query_params.get("lang", "")) in languages:
         return requested
     best, best_weight = ENGLISH, 0.0
@@ -56,7 +56,7 @@ def _if_words(text: str) -> Iterator[str]:
 
 
 def translated(markup: str, texts: Mapping[str, str]) -> str:
-    """Markup with the texts and labels that the catalogue has in its language."""
+    """Markup with its texts and labels translated where the catalogue has them."""
 
     def text(match: re.Match[str]) -> str:
         return f"{match[1]}{texts.get(' '.join(match[2].split()), match[2])}{match[4]}"

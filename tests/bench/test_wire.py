@@ -49,7 +49,7 @@ def test_every_frame_is_served_and_timed(
 def test_steps_are_those_of_an_engine(tmp_path: Path) -> None:
     write_tiny_voice(tmp_path)
     ((card, _),) = read_cards(tmp_path).values()
-    events = [event for turn in throughput._turns(card, 24, 1) for event in turn]
+    events = [event for step in throughput._step_events(card, 24, 1) for event in step]
     assert isinstance(events[0], ev.Ready) and isinstance(events[-1], ev.Ended)
     count = {kind: sum(isinstance(one, kind) for one in events) for kind in (ev.Audio, ev.Frames, ev.WordStart, ev.Eos)}
     assert count == {ev.Audio: 24, ev.Frames: 24, ev.WordStart: 2, ev.Eos: 2}

@@ -133,14 +133,14 @@ def test_consent_is_required_before_anything_else(engine: LocalEngine, folder: P
 @pytest.mark.parametrize(
     ("change", "error", "match"),
     [
-        ({"voice": "wren"}, BadVoice, "'wren' is no voice that takes speakers"),
+        ({"voice": "wren"}, BadVoice, "speakers cannot be added to 'wren'"),
         ({"name": "miles"}, BadOption, "has a speaker 'miles' already"),
         ({"name": "a:b"}, BadOption, "is not allowed"),
         ({"name": ""}, BadOption, "is not allowed"),
         ({"name": "x" * 41}, BadOption, "is not allowed"),
         ({"consent_by": "x" * 201}, BadOption, "who confirms the consent is too long"),
         ({"text": "\x00"}, BadOption, "the text is too long, or has control"),
-        ({"text": " "}, BadText, "what the recording says is not known"),
+        ({"text": " "}, BadText, "the text of the recording is missing"),
         ({"text": OTHER}, BadRecording, "do not match"),
         ({"text": TEXT * 5}, BadRecording, "too many for"),
     ],
@@ -207,7 +207,7 @@ def test_voice_that_cannot_be_loaded_is_not_offered(folder: Path, wanted: Speake
     assert [one.name for one in speakers.voices()] == ["finch"]
     store.load_first()
     assert speakers.voices() == []
-    with pytest.raises(BadVoice, match="is no voice that takes speakers"):
+    with pytest.raises(BadVoice, match="speakers cannot be added to"):
         speakers.add(wanted)
 
 

@@ -39,7 +39,7 @@ def test_who_waits_too_long_is_told_and_is_out(voices: Path) -> None:
         waiting.push_text("good morning ")
         queued, failed = [*waiting.events()]
         assert queued.ahead == 0 and (failed.type, failed.code) == ("failed", "busy")
-        assert "no place came free within 0.06 s; try again later" in failed.message
+        assert "no slot became free within 0.06 s; try again later" in failed.message
         with pytest.raises(Closed):
             waiting.push_text("late ")
         assert (engine.load().waiting, engine.load().refused) == (0, 1)
@@ -62,7 +62,7 @@ def test_who_makes_no_use_of_a_place_loses_it_to_who_waits(voices: Path) -> None
 def test_who_may_not_wait_gets_a_slot_or_busy(voices: Path) -> None:
     with opened(voices, places=2) as engine:
         taken = [engine.open(SpeakRequest(may_wait=False)) for _ in range(2)]
-        with pytest.raises(Busy, match="no place is free"):
+        with pytest.raises(Busy, match="no slot is free"):
             engine.open(SpeakRequest(may_wait=False))
         waiting = engine.open(SpeakRequest())
         taken[0].cancel()
@@ -76,7 +76,7 @@ def test_who_may_not_wait_gets_a_slot_or_busy(voices: Path) -> None:
 def test_without_a_queue_the_next_one_hears_busy(voices: Path) -> None:
     with opened(voices, queue=0) as engine:
         taken = engine.open(SpeakRequest())
-        with pytest.raises(Busy, match="all 1 places are taken; try again"):
+        with pytest.raises(Busy, match="all 1 slots are taken; try again"):
             engine.open(SpeakRequest())
         taken.cancel()
         [*taken.events()]
@@ -164,7 +164,7 @@ def test_a_run_that_does_not_come_back_is_told_to_all(voices: Path) -> None:
         for utterance in (speaking, waiting):
             last = [*utterance.events()][-1]
             assert isinstance(last, ev.Failed) and last.code == "stuck" and "vocode of tiny" in last.message
-        with pytest.raises(Stuck, match="vocode of tiny does not come back"):
+        with pytest.raises(Stuck, match="vocode of tiny hangs"):
             engine.open(SpeakRequest())
         assert engine.stuck() == "vocode of tiny" and engine.load().waiting == 0
         free.set()
@@ -179,7 +179,7 @@ def test_who_waits_too_long_to_be_let_in_is_told_and_holds_nothing(voices: Path)
         hung, free = hanging(engine)
         speaking = say(engine, "good morning ")
         assert hung.wait(60.0)
-        with pytest.raises(Stuck, match="does not come back"):
+        with pytest.raises(Stuck, match="did not respond in time"):
             engine.open(SpeakRequest())
         free.set()
         assert isinstance([*speaking.events()][-1], ev.Ended)

@@ -142,7 +142,7 @@ def stalls_beside_leavers(schedule: SchedulingPolicy, prefill_ms: float) -> tupl
 def test_clients_that_open_utterances_and_leave_do_not_silence_a_listener(monkeypatch: pytest.MonkeyPatch) -> None:
     stalls, left = stalls_beside_leavers(SchedulingPolicy(), 20.0)
     assert stalls <= 3 and left > 400, "some before the cost of a newcomer is known"
-    monkeypatch.setattr(SchedulingPolicy, "_without_newcomers", lambda self, by_buffer: by_buffer)
+    monkeypatch.setattr(SchedulingPolicy, "_limit_new", lambda self, by_buffer: by_buffer)
     assert stalls_beside_leavers(SchedulingPolicy(), 20.0)[0] > 200
 
 

@@ -128,7 +128,7 @@ def test_requests_that_cannot_be_met(folder):
                 engine.open(SpeakRequest(**request))
         first = engine.open(SpeakRequest())
         assert engine.free_slots() == 0
-        with pytest.raises(Busy, match="places are taken"):
+        with pytest.raises(Busy, match="slots are taken"):
             engine.open(SpeakRequest())
         with pytest.raises(BadOption, match="1 <= n <= m"):
             first.set_options({"n": 4})

@@ -157,7 +157,7 @@ def test_a_busy_engine_fails_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
     utterance = open_marked(engine, SpeakRequest(), "breaks")
 
     def full(request: SpeakRequest) -> Any:
-        raise Busy("all places are taken", "try again")
+        raise Busy("all slots are taken", "try again")
 
     monkeypatch.setattr(engine, "open", full)
     utterance.push_text('One two. <break time="1s"/> Three.')
@@ -177,7 +177,7 @@ def test_a_bug_of_the_engine_ends_the_utterance(monkeypatch: pytest.MonkeyPatch)
     utterance.push_text('One two. <break time="1s"/> Three.')
     utterance.end()
     last = [*utterance.events()][-1]
-    assert isinstance(last, ev.Failed) and "broke off" in last.message
+    assert isinstance(last, ev.Failed) and "this utterance failed" in last.message
 
 
 @pytest.mark.parametrize("until_s", [0.0, 0.3, 1.0, 1.5, 2.0, 2.6, 3.0, 5.0])

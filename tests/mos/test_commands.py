@@ -68,7 +68,7 @@ def test_new_token_replaces_the_printed_one(studio: Studio) -> None:
 def test_removal_is_confirmed_and_reported(studio: Studio, tmp_path: Path) -> None:
     sounds = write_sounds(tmp_path / "sounds")
     studio("campaign", "new", "first", "--template", "incremental-mos", "--from", sounds, "--draft")
-    assert studio("campaign", "remove", "first", "--system", "teal")[0] == "first: 3 sounds less, 6 left\n"
+    assert studio("campaign", "remove", "first", "--system", "teal")[0] == "first: 3 sounds removed, 6 left\n"
     assert "0 raters and 0 answers" in studio("campaign", "delete", "first", "--yes")[0]
     assert "no campaigns" in studio("campaign", "list")[0]
 
@@ -126,7 +126,7 @@ def test_draft_is_edited_spoken_and_previewed_by_commands(
     put_system(listening, "mine", "tone:low?m=2")
     set_texts(listening, "mine", "Good morning.")
     assert "1 system without a sound" in studio("campaign", "ready", "mine", status=1)[0]
-    assert studio("campaign", "speak", "mine")[0] == "mine: 1 sound more, a draft\n"
+    assert studio("campaign", "speak", "mine")[0] == "mine: 1 sound added, still a draft\n"
     assert studio("campaign", "ready", "mine")[0] == "mine is ready to open\n"
     studio("campaign", "open", "mine")
     assert studio("campaign", "ready", "mine")[0] == "mine is open\n"

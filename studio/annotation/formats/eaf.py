@@ -199,7 +199,7 @@ class _EafWriter:
 
 
 def read(data: bytes, rate_hz: int, samples: int) -> Annotation:
-    """Every tier as a layer; annotations without times of their own have those that ELAN shows.
+    """Every tier as a layer; annotations without times get those shown by ELAN.
 
     Raises BadFile: it is no EAF, is larger than 16 MB, or an annotation has no time within the sound.
     """
@@ -228,9 +228,9 @@ def read(data: bytes, rate_hz: int, samples: int) -> Annotation:
 class _Times:
     """Times of annotations in ms of the sound.
 
-    As ELAN shows them: a time slot without a time lies evenly between those of the annotations around it (the first
-    and last of the file between the sound's ends), annotations of a symbolic subdivision share their parent's time
-    evenly, others have all of it, and ``TIME_ORIGIN`` is where the times begin in the sound.
+    As ELAN shows them: time slots without a time are spaced evenly between those of the annotations around them (the
+    first and last of the file between the sound's ends), annotations of a symbolic subdivision share their parent's
+    time evenly, other dependent ones have all of it, and ``TIME_ORIGIN`` is the time zero's position in the sound.
     """
 
     def __init__(self, root: Element, sound_ms: float) -> None:
@@ -243,7 +243,7 @@ class _Times:
             one.need("ANNOTATION_ID"): one for tier in self._tiers.values() for one in _annotations(tier)
         }
         types = {one.need("LINGUISTIC_TYPE_ID"): one.attributes for one in root.all("LINGUISTIC_TYPE")}
-        self._shares: dict[str, tuple[int, int]] = {}  # position and number among those that share a parent's time
+        self._shares: dict[str, tuple[int, int]] = {}  # position among, and number of, those that share a parent's time
         for tier in self._tiers.values():
             type_ = types.get(tier.attributes.get("LINGUISTIC_TYPE_REF", ""), {})
             self._share(_annotations(tier), type_.get("CONSTRAINTS") == "Symbolic_Subdivision")
@@ -252,7 +252,7 @@ class _Times:
         self._place_slots_in_order(sound_ms)
 
     def type_of(self, tier: Element) -> str:
-        """The linguistic type of the tier that has the times: itself, or the one that it depends on."""
+        """The linguistic type of the tier with the times: itself, or the one it depends on."""
         for _ in range(_MAX_PARENTS):
             parent = self._tiers.get(tier.attributes.get("PARENT_REF", ""))
             if parent is None:
@@ -281,7 +281,7 @@ class _Times:
         raise BadFile(f"the annotation {where[:40]} has no time", "save the file with ELAN")
 
     def _share(self, annotations: list[Element], is_subdivision: bool) -> None:
-        """Order the annotations of each parent by what is named as the previous one."""
+        """Order the annotations of each parent by their references to the previous one."""
         families: dict[str, list[Element]] = {}
         for one in annotations:
             if one.tag == "REF_ANNOTATION":
@@ -294,12 +294,12 @@ class _Times:
             ordered = [next((i for i, one in zip(ids, family, strict=True) if not _has_previous(one, ids)), ids[0])]
             while (following := after.get(ordered[-1])) is not None and len(ordered) < len(ids):
                 ordered.append(following)
-            if len(set(ordered)) < len(ids):  # no chain of all: as they stand in the file
+            if len(set(ordered)) < len(ids):  # no chain of all: in file order
                 ordered = ids
             self._shares |= {name: (at, len(ids)) for at, name in enumerate(ordered)}
 
     def _place_slots(self, annotations: list[Element]) -> None:
-        """Place slots without a time evenly in each chain of annotations between two that have one."""
+        """In each chain of annotations, space slots without a time evenly between slots with one."""
         after = {
             one.need("TIME_SLOT_REF1"): one.need("TIME_SLOT_REF2")
             for one in annotations
@@ -312,7 +312,7 @@ class _Times:
             self._spread(chain)
 
     def _place_slots_in_order(self, sound_ms: float) -> None:
-        """Place what is left evenly between its neighbours in the order of the slots, or the sound's ends."""
+        """Space the remaining slots evenly between their neighbours in slot order, or the sound's ends."""
         known = [at for at in self._slots.values() if at is not None]
         if not known:
             return
@@ -340,7 +340,7 @@ def _has_previous(one: Element, among: Iterable[str]) -> bool:
 
 
 def _origin_ms(root: Element) -> float:
-    """Where the times begin in the first sound of the header, or in its first medium."""
+    """``TIME_ORIGIN`` of the header's first sound, or of its first medium."""
     header = root.first("HEADER")
     media = list(header.all("MEDIA_DESCRIPTOR")) if header else []
     media.sort(key=lambda one: not one.attributes.get("MIME_TYPE", "").startswith("audio/"))
@@ -355,7 +355,7 @@ def _mark(one: Element, kind: Kind, times: _Times, grid: SampleGrid) -> Annotati
     where = one.attributes.get("ANNOTATION_ID", "an annotation")[:40]
     start_ms, end_ms = times.of(one)
     start = grid.sample(start_ms / 1000.0, where)
-    # The millisecond of a point at the very end lies after the sound.
+    # The millisecond of a point at the very end is after the sound.
     end = start if kind == "points" else grid.sample(end_ms / 1000.0, where)
     value = one.first("ANNOTATION_VALUE")
     if end < start or end_ms < start_ms:

@@ -1,8 +1,8 @@
 """Label Studio's JSON: one task with its audio regions, exact to the sample, without loss.
 
 A layer is a ``from_name``, a point a region without length, a note the region's ``meta.text``. The task's data lists
-the layers with kinds and label sets; Label Studio preserves it. The exports JSON and JSON_MIN are read, also of several
-tasks and annotators, which get layers of their own.
+the layers with kinds and label sets; Label Studio preserves it. The exports JSON and JSON_MIN can be read, also with
+several tasks and annotators, which get separate layers.
 """
 
 import json
@@ -51,12 +51,12 @@ class _Part:
 
 
 def read(data: bytes, rate_hz: int, samples: int) -> Annotation:
-    """Every audio region, and the transcripts of regions as a layer of their own; what has no time is left out.
+    """Every audio region, and the transcripts of regions as a separate layer; results without a time are skipped.
 
-    Of several tasks those of another length than the sound are left out. The layers of several annotators are called
+    Of several tasks, those whose length differs from the sound's are skipped. Layers of several annotators are called
     ``label by 1``, those of several sounds of one length ``label, x.wav``.
 
-    Raises BadFile: it is no such JSON, none of several tasks fits the sound, or a time does not lie in it.
+    Raises BadFile: it is no such JSON, none of several tasks fits the sound, or a time is outside it.
     """
     grid = SampleGrid(rate_hz, samples)
     parts = [part for task in _parsed(data) for part in _parts(_map(task))]
@@ -85,7 +85,7 @@ def _layers_of(part: _Part, grid: SampleGrid) -> Iterator[AnnotationLayer]:
     for name, mine in marks.items():
         points = [one for one in mine if one.start_sample == one.end_sample]
         kind: Kind = kinds.get(name) or ("points" if len(points) == len(mine) else "regions")
-        if kind == "regions" and points:  # two kinds under one name: the points get a layer of their own
+        if kind == "regions" and points:  # two kinds under one name: the points get a separate layer
             yield AnnotationLayer(f"{name} points", "points", marks=tuple(points))
             mine = [one for one in mine if one.start_sample < one.end_sample]
         yield AnnotationLayer(name, kind, labels.get(name, ()), tuple(mine))
@@ -105,7 +105,7 @@ def _parts(task: dict[str, Any]) -> Iterator[_Part]:
     data = about if isinstance(about, dict) else {}
     audio = _file_name(next((one for one in data.values() if isinstance(one, str) and _is_sound(one)), ""))
     annotations = [one for one in map(_map, _list(task.get(key))) if not one.get("was_cancelled")]
-    if not _list(task.get(key)):  # not annotated yet: what a model predicted
+    if not _list(task.get(key)):  # not annotated yet: a model's predictions
         annotations = [
             one | {"completed_by": one.get("model_version")} for one in map(_map, _list(task.get("predictions", [])))
         ]
@@ -155,7 +155,7 @@ def _with_times(results: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
 
 
 def _of_this_sound(parts: list[_Part], grid: SampleGrid) -> list[_Part]:
-    """The parts whose sound is as long as this one, as far as they state a length. Raises BadFile if there are none."""
+    """The parts whose sound is as long as this one, or of unknown length. Raises BadFile if there are none."""
     length_s = grid.samples / grid.rate_hz
 
     def fits(part: _Part) -> bool:
@@ -213,7 +213,7 @@ def _parsed(data: bytes) -> list[Any]:
     check_count(text, ",", MAX_VALUES, "values")
     try:
         tasks = json.loads(text, parse_constant=_no_constant)
-    except (ValueError, RecursionError) as error:  # digits without end are a ValueError, too
+    except (ValueError, RecursionError) as error:  # a number with too many digits is a ValueError, too
         raise BadFile("this is no JSON that can be read", _HINT) from error
     return tasks if isinstance(tasks, list) else [tasks]
 

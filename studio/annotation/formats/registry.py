@@ -14,7 +14,7 @@ from studio.core.traces.textgrid import decimal
 from studio.measure.tables import csv_text, plain_text, safe_cell
 
 MAX_ROWS, MAX_COLUMNS = 40_000, 100  # of a CSV; an annotation of the studio has 20,000 marks
-_SEEN_ROWS = 1_000  # from which columns of labels are recognised
+_SEEN_ROWS = 1_000  # examined to recognise columns of labels
 _REGIONS, _POINTS = "labels", "points"
 COLUMNS = ("layer", "kind", "start_sample", "end_sample", "start_s", "end_s", "label", "note")
 # Names of these columns in the tables of Praat, ELAN, Audino and spreadsheets.
@@ -43,7 +43,7 @@ _OTHER_NAMES = (
 _CLOCK = re.compile(r"(?:(\d+):)?(\d{1,2}):(\d{1,2}(?:[.,]\d+)?)")  # 01:02:03.5
 _SPACED = re.compile(r"\s*([-+]?[\d.,]+(?:[eE][-+]?\d+)?)[ \t]+([-+]?[\d.,]+(?:[eE][-+]?\d+)?)(?:[ \t]+(.*))?")
 _HTK_S = 1e-7  # the unit of HTK's label files
-# Columns of tables without labels that hold something else, as in Raven's.
+# Columns of other programs' tables, such as Raven's, that hold no labels.
 _NO_LABELS = re.compile(
     r"time|duration|freq|selection|view|channel|file|path|speaker|confidence|score|_id$|^id$|unnamed"
 )
@@ -73,10 +73,10 @@ def write_audacity(annotation: Annotation) -> bytes:
 def read_audacity(data: bytes, rate_hz: int, samples: int) -> Annotation:
     """A layer ``labels`` of regions and a layer ``points``.
 
-    Read are also blanks in the place of tabs, a first line of column names, and HTK's whole numbers of 100 ns.
+    Blanks instead of tabs, a first line of column names, and HTK's whole numbers of 100 ns can also be read.
 
-    Raises BadFile: a line has no two times, a time does not lie in the sound, or the file has more than 16 MB or 20,000
-    labels.
+    Raises BadFile: a line lacks one of its two times, a time is outside the sound, or the file has more than 16 MB or
+    20,000 labels.
     """
     grid, text = SampleGrid(rate_hz, samples), text_of(data)
     check_count(text, "\n", MAX_LINES, "lines")
@@ -116,7 +116,7 @@ def _one_line(label: str) -> str:
 
 @dataclass
 class _LayerRows:
-    """What the rows of one layer say."""
+    """The data of a layer's rows."""
 
     kind: Kind | None = None
     labels: list[str] = field(default_factory=list)
@@ -124,7 +124,7 @@ class _LayerRows:
 
 
 def write_csv(annotation: Annotation) -> bytes:
-    """CSV in UTF-8: a row for each mark, exact to the sample, without loss; of each layer its set of labels first.
+    """CSV in UTF-8: a row for each mark, exact to the sample, without loss; each layer begins with its label set.
 
     A row without times adds its label to the layer's set. Texts that a spreadsheet could read as a formula are prefixed
     with an apostrophe, which is removed on reading.
@@ -146,7 +146,7 @@ def read_csv(data: bytes, rate_hz: int, samples: int) -> Annotation:
 
     Columns may have the names of other programs (tmin, tier, text, tmax; begin, end; onset, duration).
 
-    Raises BadFile: it is no CSV with such columns, a time does not lie in the sound, or the file has more than 16 MB or
+    Raises BadFile: it is no CSV with such columns, a time is outside the sound, or the file has more than 16 MB or
     40,000 rows.
     """
     grid = SampleGrid(rate_hz, samples)
@@ -182,7 +182,7 @@ def read_csv(data: bytes, rate_hz: int, samples: int) -> Annotation:
 
 
 def _tiers(titles: Mapping[str, str], names: Mapping[str, str], rows: Sequence[Mapping[str, str]]) -> Mapping[str, str]:
-    """Columns of labels that are layers of their own, with their titles: ``word`` beside ``phone``, or ELAN's tiers."""
+    """Columns of labels that are separate layers, with their titles: ``word`` beside ``phone``, or ELAN's tiers."""
     labels = [one for one in titles if names.get(one) == "label"]
     if len(labels) == 1 or "layer" in names.values():
         return {}
@@ -243,7 +243,7 @@ def _seconds(cells: Mapping[str, str], what: str, where: str) -> float | None:
 
 
 def _cell_text(cell: str) -> str:
-    """A cell's text; an apostrophe goes only where ``safe_cell`` would have put it."""
+    """A cell's text; an apostrophe is removed only where ``safe_cell`` would have added it."""
     plain = plain_text(cell)
     return unix_newlines(plain if safe_cell(plain) == cell else cell)
 
@@ -257,7 +257,7 @@ class Format:
     """One format."""
 
     title: str  # display name
-    suffix: str  # of its files, with the point
+    suffix: str  # of its files, with the dot
     media_type: str
     loses: str  # what it cannot represent, for display; empty for nothing
     write: Callable[[Annotation], bytes]  # raises BadOption where it cannot represent the annotation at all

@@ -20,7 +20,7 @@ from studio.core.traces.textgrid import TextGridEntry, read_tiers, write_tiers
 from studio.core.traces.textgrid import TextGridTier as GridTier
 
 SILENCES = frozenset({"sil", "sp", "spn", "<eps>", "<p>", "#"})
-_REFERENCE_GRACE_S = 0.1  # aligners end where their frames end
+_REFERENCE_GRACE_S = 0.1  # an aligner's last frame may end after the sound
 
 
 def write(annotation: Annotation) -> bytes:
@@ -40,7 +40,7 @@ def write(annotation: Annotation) -> bytes:
 def read(data: bytes, rate_hz: int, samples: int) -> Annotation:
     """Every tier as a layer; intervals without text are gaps.
 
-    Raises BadFile: it is no TextGrid, is larger than 16 MB, or a time lies outside of the sound.
+    Raises BadFile: it is no TextGrid, is larger than 16 MB, or a time is outside the sound.
     """
     return _read(data, SampleGrid(rate_hz, samples))
 

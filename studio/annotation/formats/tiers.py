@@ -1,7 +1,7 @@
 """Convert layers to tiers without overlaps (Praat, ELAN), and back.
 
 Overlapping marks of a layer are split into ``NAME``, ``NAME (2)``, ``NAME (3)``; notes are in ``NAME (notes)``,
-``NAME (2 notes)``. A layer whose own name has such a suffix becomes ``NAME (1)``, so that names are unambiguous.
+``NAME (2 notes)``. A layer whose name already has such a suffix becomes ``NAME (1)``, so that names are unambiguous.
 """
 
 import math
@@ -63,7 +63,7 @@ def check_size(data: bytes) -> bytes:
 
 
 def check_count(content: str | bytes, signs: Sequence[str], most: int, what: str) -> None:
-    """Raise BadFile where the signs occur more than ``most`` times: counting takes much less than parsing."""
+    """Raise BadFile if the signs occur more than ``most`` times: counting takes much less time than parsing."""
     count = 0
     for sign in signs:
         count += content.count(sign) if isinstance(content, str) else content.count(sign.encode())
@@ -90,7 +90,7 @@ Span = Callable[[AnnotationMark], tuple[int, int]]
 
 @dataclass(frozen=True)
 class MarkTier:
-    """Marks without overlaps; the labels of a tier of notes are the notes."""
+    """Marks without overlaps; in a notes tier, the labels are the notes."""
 
     name: str
     kind: Kind
@@ -137,7 +137,7 @@ def notes_name(layer: str, part: int) -> str:
 def layers_from_tiers(tiers: Sequence[MarkTier]) -> list[AnnotationLayer]:
     """Merge tiers named by ``tier_name`` and ``notes_name`` into layers, in order.
 
-    A tier that only looks like a part or like notes stays a layer of its own.
+    A tier that is only named like a part or like notes stays a separate layer.
     """
     layers: dict[str, dict[int, MarkTier]] = {}
     rest: list[MarkTier] = []
@@ -165,7 +165,7 @@ def layers_from_tiers(tiers: Sequence[MarkTier]) -> list[AnnotationLayer]:
 
 
 def _attach_notes(tier: MarkTier, layers: dict[str, dict[int, MarkTier]]) -> bool:
-    """Attach a tier of notes to its marks; False where a note has no mark."""
+    """Attach a notes tier to its marks; False if a note has no mark."""
     match = _NOTES.fullmatch(tier.name)
     parts = layers.get(match["layer"], {}) if match else {}
     part = int(match["part"] or 1) if match else 0
@@ -182,6 +182,6 @@ def _attach_notes(tier: MarkTier, layers: dict[str, dict[int, MarkTier]]) -> boo
 
 
 def _unused(name: str, used: Iterable[str]) -> str:
-    """The name, with a number where it is used."""
+    """The name, with a number if it is already used."""
     names = set(used)
     return next(one for one in (name, *(f"{name} {k}" for k in range(2, len(names) + 3))) if one not in names)

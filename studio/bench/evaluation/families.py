@@ -87,7 +87,7 @@ def _voice(setting: FamiliesSetting, card: Card, folder: Path) -> tuple[dict[str
 
 
 def _steps(folder: Path) -> int | None:
-    """The last training step by the curves in the voice's folder; None without curves."""
+    """The last training step in the voice's curves.jsonl; None without that file."""
     curves = folder / "curves.jsonl"
     return json.loads(read_lines(curves)[-1])["step"] if curves.is_file() else None
 
@@ -130,7 +130,7 @@ def show(out: Mapping[str, Any]) -> None:
 
 
 def _lines(name: str, one: Mapping[str, Any]) -> Iterator[tuple[bool, tuple[object, ...]]]:
-    """The voice's rows for print; the teacher's rows, equal for all voices, have True and no voice name."""
+    """Printed rows of a voice, each with whether it is a reference row, which is the same for all voices."""
     for row in one["rows"]:
         wer, mos = row["wer"], row["mos"]
         above, better = wer.get("above_dmel"), (mos or {}).get("above_teacher")

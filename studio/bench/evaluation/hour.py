@@ -20,7 +20,7 @@ from studio.core.ports import SpeakRequest, resident_bytes
 from studio.measure.report import print_table, recogniser_name, setting_name
 from studio.measure.wer import bootstrap_difference, corpus_errors, word_errors
 
-_AHEAD_LINES = 4  # the current sentence, and more words than any window has
+_AHEAD_LINES = 4  # the current sentence, and more words than the longest window
 _MIB = 2.0**20
 
 

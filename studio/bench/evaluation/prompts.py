@@ -6,8 +6,8 @@ chance is one over the number of speakers.
 A recording is represented by the mean and standard deviation of its mel-frequency cepstral coefficients (Davis &
 Mermelstein 1980) over audible frames, without the first coefficient (loudness). The nearest speaker is by Mahalanobis
 distance to the speaker means, with a shared within-speaker covariance (Ledoit & Wolf 2004 shrinkage): linear
-discriminant analysis with equal priors. ``nearer`` is for weaker effects: whether speech meant to be a speaker's is
-nearer to them than other speech.
+discriminant analysis with equal priors. ``nearer`` detects weaker effects: whether speech synthesised as a speaker is
+nearer to that speaker than other speech.
 """
 
 from collections.abc import Mapping, Sequence
@@ -275,14 +275,14 @@ class NearestSpeaker:
 
 @dataclass(frozen=True)
 class Nearer:
-    """Whether speech meant to be a speaker's is nearer to them than other speech."""
+    """Whether speech synthesised as a speaker is nearer to that speaker than other speech."""
 
     share: float  # of pairs in which it is, ties as half (the area under the ROC curve); 0.5 by chance
     p: float  # of the one-sided Mann-Whitney test
 
 
 def nearer(own: np.ndarray, others: np.ndarray) -> Nearer:
-    """Compare distances from a speaker: of speech meant to be theirs [N], and of other speech [M]."""
+    """Compare distances from a speaker: of speech synthesised as that speaker [N], and of other speech [M]."""
     from scipy.stats import mannwhitneyu  # pyright: ignore[reportMissingTypeStubs]
 
     test: Any = mannwhitneyu(others, own, alternative="greater")

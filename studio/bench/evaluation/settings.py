@@ -62,7 +62,7 @@ class HeardSetting(Parameters):
     keep: Annotated[Path | None, typer.Option(help="Folder for the captured WAV files.")] = None
     recogniser: Recogniser = WHISPER
     voice: VoiceName = ""
-    command: Any = None  # starts the app; ``--port N`` is added. None for this package's own
+    command: Any = None  # starts the app; ``--port N`` is appended. None for this package's own
 
 
 class BoundarySetting(Setting):

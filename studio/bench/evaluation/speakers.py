@@ -32,10 +32,10 @@ class SpeakerFigures:
     speaker: str
     texts: int
     wer: float  # word error rate
-    mos: float  # mean and lowest predicted MOS
-    mos_least: float
-    pitch_hz: tuple[float, float, float]  # median, and the middle 90%; range_semitones is between these
-    range_semitones: float
+    mos: float  # mean predicted MOS
+    mos_least: float  # lowest predicted MOS
+    pitch_hz: tuple[float, float, float]  # median, 5th and 95th percentile
+    range_semitones: float  # between the two percentiles
     bands_db: tuple[float, ...]  # mean level of 4 to 6, 6 to 8, 8 to 10 and 10 to 12 kHz, against 0.3 to 3 kHz
     words_each_s: float  # speaking rate
     gain_db: float  # gain to -18 dBFS of active speech

@@ -47,7 +47,7 @@ def eval_vocoder(setting: VocoderSetting) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class CopySynthesis:
-    """Speech through a vocoder by input (mels, dmel), and the time."""
+    """Re-synthesised speech by vocoder input (mels, dmel), and the real-time factor."""
 
     sounds: dict[str, list[Sound]]
     rtf: float

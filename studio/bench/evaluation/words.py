@@ -2,7 +2,7 @@
 
 A text is right if its spoken words and marks equal one of the readings; case and "and" do not count. Each text is also
 read one character at a time, which must give the same words and spans. The readings were written before the rules; the
-half "held" was not looked at while the rules were written.
+half "held" was not used while the rules were written.
 """
 
 import json

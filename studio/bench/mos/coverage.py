@@ -1,7 +1,7 @@
 """Coverage of the studio's intervals: few raters, few scripts, scores near the ceiling, raters of unequal diligence.
 
-The true value is the same estimator's result for very many raters of the same population, each with scripts of their
-own, because an interval by rater and script generalises to other raters *and* other scripts.
+The true value is the same estimator's result for very many raters of the same population, each with different scripts,
+because an interval by rater and script generalises to other raters *and* other scripts.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -41,7 +41,7 @@ class CoverageCell:
     raters: int
     scripts: int
     each: int | tuple[int, ...] = 0  # votes of each rater, or rated scripts (0: all)
-    own_scripts: bool = False  # every vote has a script of its own, as in an arena
+    own_scripts: bool = False  # every vote has a different script, as in an arena
     top_script: float = 0.0  # additional share of the votes on one script
 
     def votes(self, rng: np.random.Generator) -> Votes:
@@ -93,12 +93,12 @@ _UNEQUAL = {  # votes of each rater
     "one of 400 among 80 of 5": (400, *[5] * 80),
     "two of 300 among 80 of 5": (300, 300, *[5] * 80),
 }
-# At most 20 battles a day and 5 on a pair: of four systems 30 in all; most visitors come once.
+# At most 20 battles a day and 5 on a pair, that is 30 for four systems; most visitors come once.
 _ARENA = (*[30] * 8, *[20] * 8, *[5] * 20, *[2] * 20, *[1] * 24)
 
 
 def _unequal_cells() -> list[CoverageCell]:
-    """Tests in which few raters or one script have many of the answers."""
+    """Tests in which a few raters or one script account for many of the answers."""
     result: list[CoverageCell] = []
     for taste in (0.2, 0.5):
         two, four = (SimulatedRaters(systems=of, taste_sd=taste) for of in ((0.3, 0.0), (0.6, 0.2, -0.2, -0.6)))
@@ -116,7 +116,7 @@ def _unequal_cells() -> list[CoverageCell]:
             population = SimulatedRaters(systems=systems, rater_sd=rater)
             part = f"{test.upper()}, two raters of 90 among 30 of 6"
             result.append(CoverageCell(test, part, population, len(each), 90, each))
-    for cell in [cell for cell in result if cell.test == "elo"]:  # ranges are most often wrong where systems are close
+    for cell in [cell for cell in result if cell.test == "elo"]:  # ranges are most often wrong if systems are close
         close = replace(cell.population, systems=(0.03, 0.01, -0.01, -0.03))
         result.append(replace(cell, test="ladder", part=cell.part.replace("Elo", "ladder"), population=close))
     return result

@@ -1,4 +1,4 @@
-"""Family-wise error of differences: how often three equal systems are said to differ, with Holm's correction."""
+"""Family-wise error of differences: how often three equal systems are reported to differ, with Holm's correction."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -24,7 +24,7 @@ from studio.measure.report import print_table
 
 TARGET_MS = 150.0  # p95 of an answer
 NEXT_TARGET_MS = 300.0  # p95 of the next trial, while all raters join within a second
-_KILL_EVERY_S = 10.0  # at least
+_KILL_EVERY_S = 10.0  # shortest time between two kills
 _POLL_S = 0.1
 
 
@@ -112,7 +112,7 @@ def _wrong(
 
 @contextmanager
 def _database(setting: MosLoadSetting) -> Iterator[str]:
-    """The URL of an empty database; empty for a file of the site."""
+    """The URL of a new PostgreSQL database; empty for the site's SQLite file."""
     if not setting.postgresql:
         yield ""
         return
@@ -137,7 +137,7 @@ def _server(setting: MosLoadSetting, site: BenchSite) -> Iterator[tuple[str, lis
 
 
 def _kill(app: int, url: str, setting: MosLoadSetting, raters: "subprocess.Popen[bytes]", began_s: float) -> float:
-    """Kill the oldest replica once all of them run; seconds since the raters began. Raises PageFailed."""
+    """Kill the oldest replica once all of them run; returns the time, s since the raters began. Raises PageFailed."""
     time.sleep(_KILL_EVERY_S)
     until_s = time.monotonic() + START_S
     while _running(url) < setting.replicas:
@@ -149,7 +149,7 @@ def _kill(app: int, url: str, setting: MosLoadSetting, raters: "subprocess.Popen
 
 
 def _running(url: str) -> int:
-    """Replicas that a front knows and that answer."""
+    """Number of replicas that a front reports as ok."""
     with urllib.request.urlopen(f"{url}health", timeout=30.0) as answer:
         return sum(one["status"] == "ok" for one in json.loads(answer.read())["replicas"])
 

@@ -23,7 +23,7 @@ from studio.mos.stats.planner import PlannedTest
 
 Draw = Callable[[np.random.Generator, int, int, bool], Ratings]
 _TRUE_SCRIPTS = 25  # per rater of the true difference
-# quality of the worse system below the other one, whose true difference is the margin
+# by how much the quality of the worse system is lower; the margin is the resulting true difference
 _WORSE: dict[PlannedTest, float] = {"mos": 0.25, "mushra": 0.25, "cmos": 0.2, "preference": 0.2}
 _PLANNED: dict[PlannedTest, float] = {"mos": 0.2, "mushra": 5.0, "cmos": 0.4, "preference": 0.1}  # margins
 _SIZES = ((12, 10), (20, 30), (60, 20))  # raters, scripts
@@ -31,7 +31,7 @@ _SIZES = ((12, 10), (20, 30), (60, 20))  # raters, scripts
 
 @dataclass(frozen=True)
 class MarginCell:
-    """One simulated test: ``worse`` is how far the quality of the first system is below the second's."""
+    """One simulated test: ``worse`` is by how much the quality of the first system is below the second's."""
 
     test: PlannedTest
     raters: int

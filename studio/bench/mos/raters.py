@@ -15,9 +15,9 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-FIRST_BYTES = 65_536  # of a clip; the rest is a second range
+FIRST_BYTES = 65_536  # first range of a clip; the rest is a second one
 RETRY_S = 0.05
-LOST = 502  # a front's answer where the replica that was asked has ended; the page repeats the request as well
+LOST = 502  # a front's answer if the replica has ended during the request; the page repeats the request as well
 PATIENCE_S = 120.0
 
 
@@ -32,7 +32,7 @@ class RaterRunPlan:
     log: str
     raters: int
     think_s: tuple[float, float]  # range of the time between hearing a clip and answering
-    spread_s: float = 1.0  # all raters start within it
+    spread_s: float = 1.0  # time within which all raters start
     seed: int = 0
     endless: bool = False  # replace finished raters by new ones until the process ends
 
@@ -142,7 +142,7 @@ class SimulatedRater:
         return await self._timed("next", "GET", "next")
 
     async def _pass(self, stage: str, data: dict[str, Any]) -> Any:
-        """The response to a stage is the next one, as on the page; after a repeated request, ask for it."""
+        """Complete a stage; returns the next one, from the response or, after a repeated request, by asking for it."""
         response = await self._timed("stage", "POST", "stage", {"stage": stage, "data": data}, sent_twice=409)
         self._wire.token = response.get("token", self._wire.token)  # consent replaces the token
         return response if "stage" in response else await self._next()

@@ -108,8 +108,8 @@ class MarginSetting(Parameters):
     """Tests with a margin (TOST): errors where the true difference is the margin, and the power of planned tests.
 
     Attributes:
-        pilot: raters and scripts of the pilot that the plans use. It has many scripts: with 120 of them, a twentieth of
-            the planned power is the chance of their draw.
+        pilot: raters and scripts of the pilot that the plans use. It has many scripts: with 120, the draw of the
+            scripts changes the planned power by about a twentieth.
     """
 
     runs: Annotated[int, typer.Option(min=1, help="Simulated tests per cell.")] = 1000

@@ -1,9 +1,9 @@
 """Simulated raters of the benches, whose answers violate the assumptions of every interval.
 
-They share no code with ``studio.mos.stats.planner``, which the planner and ``campaign simulate`` use:
-percepts are continuous; scores are cut from them at thresholds that differ between raters, votes from the difference of
-two with an individual indifference band. Noise has heavier tails than normal, raters use narrow or wide ranges of the
-scale, scripts favour systems, and some raters answer at random.
+They share no code with the population of ``studio.mos.stats.planner`` and ``campaign simulate``. Percepts are
+continuous; scores result from thresholds that differ between raters, votes from the difference of two percepts and an
+individual indifference band. Noise has heavier tails than normal, raters use narrow or wide ranges of the scale,
+scripts favour systems, and some raters answer at random.
 """
 
 from collections.abc import Sequence

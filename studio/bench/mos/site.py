@@ -39,7 +39,7 @@ class BenchSite:
     folder: Path
     key: str  # of the raters' link
     owner: str  # the owner's token
-    url: str = ""  # of a database that is no file
+    url: str = ""  # of a PostgreSQL database; empty for the SQLite file
 
     @property
     def file(self) -> Path:
@@ -64,7 +64,7 @@ class AcknowledgedAnswer:
 def make_site(
     folder: Path, *, items: int, systems: int, clip_s: float, trials: int, quota: int, url: str = ""
 ) -> BenchSite:
-    """Open ACR campaign of two questions with noise clips, ``trials`` trials per rater."""
+    """Create and open an ACR campaign of two questions with noise clips, ``trials`` trials per rater."""
     with closing(open_listening_tests(url, folder)) as listening:
         rng = np.random.default_rng(0)
         samples = round(clip_s * RATE_HZ)
@@ -123,7 +123,7 @@ def audit(file: Path, acknowledged: Iterable[AcknowledgedAnswer]) -> dict[str, A
 
 
 def audit_site(site: BenchSite, acknowledged: Iterable[AcknowledgedAnswer]) -> dict[str, Any]:
-    """``audit`` of a site's database, which may be PostgreSQL: that one checks itself."""
+    """``audit`` of a site's database; PostgreSQL needs no integrity check."""
     if not site.url:
         return audit(site.file, acknowledged)
     engine = create_engine(site.url)

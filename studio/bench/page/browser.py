@@ -24,7 +24,7 @@ FLAGS = (
     "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
     "--disable-component-update --disable-sync --autoplay-policy=no-user-gesture-required"
 ).split()
-# Speech that the worklet rendered: [first sample, base64 of s16le] of every block, in order.
+# Speech rendered by the worklet: [first sample, base64 of s16le] of every block, in order.
 RENDERED = """play => {
   const tap = document.querySelector('.live').tap;
   const parts = [];

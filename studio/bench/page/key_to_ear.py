@@ -128,7 +128,7 @@ def _first_audio(page: Any, url: str, words: Sequence[str], wpm: float, window: 
 
 
 def _typed_once(page: Any, url: str, words: Sequence[str], wpm: float) -> tuple[dict[str, float], int, str]:
-    """The latency, the words that the first segment saw, and the word that the page counted from."""
+    """The latency, the number of words seen by the first segment, and the event from which the page measured."""
     before = utterances_played(page)
     type_words(page, words, wpm)
     page.locator('[data-do="stop"]').click()
@@ -172,7 +172,7 @@ def _one_click(browser: Any, url: str, button: str, heard_at_ms: str) -> float:
 
 
 def _tabs(browser: Any, url: str) -> float:
-    """Milliseconds until the last of ``TABS`` tabs that are opened at once is ready and the server answers it."""
+    """Milliseconds until all of ``TABS`` tabs that are opened at once are ready and get an answer of the server."""
     with closing(browser.new_context()) as context:
         tabs = [context.new_page() for _ in range(TABS)]
         began_s = time.monotonic()

@@ -158,7 +158,7 @@ def _memory_mib(pid: int, field: str) -> float:
 
 
 def _speak(url: str, text: str) -> float:
-    """Speak a text as a client that stores the sound would; answers its seconds."""
+    """Speak a text as a client that stores the sound would; returns its duration in seconds."""
     samples, rate_hz = 0, 1
     with connect(url.replace("http", "ws", 1) + "ws/speak", max_size=None) as ws:
         ws.send(json.dumps({"type": "open", "utterance": 1, "credit_ms": 60000}))

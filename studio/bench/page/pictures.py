@@ -13,11 +13,11 @@ from studio.bench.page.browser import open_page, running_app, type_words
 PICTURED = "Hello there, and welcome! I start speaking while you are still typing, so go ahead and say something."
 RACED = "You hear this sentence begin while I am still typing its end."
 ANIMATIONS = (".webp", ".gif")
-FRAME_S = 0.1  # least time between two frames of an animation
+FRAME_S = 0.1  # shortest time between two frames of an animation
 WIDTH = 800  # pixels, of an animation
-RACE_S, LAST_S = 6.0, 2.0  # of an animation: a whole race, and its outcome
+RACE_S, LAST_S = 6.0, 2.0  # durations in an animation: the whole race, and its last frame
 RACE_TIMEOUT_MS = 120_000.0
-# A picture of the finished race at each of so many times, as the page saves it, without the address of this server.
+# Pictures of the finished race at ``count`` times, as the page saves them, without the address of this server.
 _RACE_FRAMES = """([count, width]) => {
   const { race } = document.querySelector('.live').live;
   const canvas = Object.assign(document.createElement('canvas'), { width, height: Math.round(width * 0.525) });
@@ -58,7 +58,7 @@ def screenshot(
             _save(path, *_raced(page))
             return
         if path.suffix in ANIMATIONS:
-            _spoken(page, "Hello.")  # the first utterance of a process is late
+            _spoken(page, "Hello.")  # warm-up: the first utterance of a process starts late
             page.goto(url)
             with _recorded(page, path):
                 _spoken(page, PICTURED)
@@ -83,7 +83,7 @@ def _spoken(page: Any, text: str) -> None:
 
 @contextmanager
 def _recorded(page: Any, path: Path) -> Iterator[None]:
-    """Write what the page shows meanwhile as an animation of at most ten frames a second."""
+    """Record the page during the block as an animation of at most ten frames a second."""
     frames: list[tuple[float, bytes]] = []
     session = page.context.new_cdp_session(page)
 

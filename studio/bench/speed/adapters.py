@@ -1,6 +1,6 @@
 """First byte over each adapter for other clients, beside the studio's own socket; nothing is computed.
 
-The server is a process of its own on this machine, whose engine answers the first text with one prepared packet.
+The server is a separate process on this machine, whose engine answers the first text with one prepared packet.
 """
 
 import contextlib
@@ -26,12 +26,12 @@ from studio.core.ports import SpeakRequest
 from studio.measure.latency import percentiles
 from studio.measure.report import no_bar, print_table
 
-TARGET_MS = 3.0  # of the p95 over the native socket
+TARGET_MS = 3.0  # by which the p95 may exceed that of the native socket
 _START_S, _PATIENCE_S = 60.0, 20.0
 _TEXT = "kettle "
 _POINTS = ("p50", "p95")
-_REST_S = 0.1  # after a round, which opens two sockets: an address may open 20 a second
-Call = Callable[[], float]  # speaks once; ms from the message that begins the speech to the first sound
+_REST_S = 0.1  # pause after a round, which opens two sockets: an address may open 20 a second
+Call = Callable[[], float]  # speaks once; returns ms from the message that begins the speech to the first sound
 
 
 def bench_adapters(setting: AdaptersSetting) -> dict[str, Any]:
@@ -39,7 +39,7 @@ def bench_adapters(setting: AdaptersSetting) -> dict[str, Any]:
 
     Raises:
         NeedsPackage: httpx, msgpack or websockets is not installed.
-        StudioError: the server does not start, or a adapter does not speak.
+        StudioError: the server does not start, or an adapter does not speak.
     """
     card = next(iter(read_cards(setting.voices).values()))[0]
     times: dict[str, list[float]] = {}
@@ -81,7 +81,7 @@ def show_adapters(out: dict[str, Any]) -> None:
 
 
 class _Instant:
-    """An utterance that answers its first text with a packet; the part of the port that is used here."""
+    """An utterance that answers its first text with a packet; only the used part of the port."""
 
     def __init__(self, card: Card) -> None:
         self.id, self.card, self.provenance = 0, card, dict[str, Any]()
@@ -145,7 +145,7 @@ class _Instant:
 
 
 class _Instants:
-    """An engine of such utterances; the part of the port that is used here."""
+    """An engine of such utterances; only the used part of the port."""
 
     def __init__(self, card: Card) -> None:
         self._card = card
@@ -182,7 +182,7 @@ def _serve(card: Card, bound: socket.socket, folder: str) -> None:
 
 @contextmanager
 def _served(card: Card) -> Generator[str]:
-    """The address of the server, in a process of its own."""
+    """Run the server in a separate process; yields its address."""
     from studio.serve.server import bind_port
     from studio.serve.settings import ServeSettings
 
@@ -230,7 +230,7 @@ def _adapters(url: str, card: Card, stack: ExitStack) -> dict[str, Call]:
             if is_sound(message):
                 return 1000.0 * (time.perf_counter() - began_s)
             if isinstance(message, str) and ('"error"' in message or '"Error"' in message):
-                raise StudioError(f"a adapter does not speak: {message[:200]}")
+                raise StudioError(f"an adapter does not speak: {message[:200]}")
 
     def finish(ws: Any, mark: str) -> None:
         while isinstance(message := ws.recv(timeout=_PATIENCE_S), bytes) or mark not in message:
@@ -301,7 +301,7 @@ def _adapters(url: str, card: Card, stack: ExitStack) -> dict[str, Call]:
             took_ms = until(ws, lambda message: msgpack.unpackb(message)["type"] == "Audio", began_s)
             ws.send(msgpack.packb({"type": "Eos"}))
             for _ in ws:
-                pass  # it closes the socket
+                pass  # until the server closes the socket
         return took_ms
 
     def openai() -> float:
@@ -314,7 +314,7 @@ def _adapters(url: str, card: Card, stack: ExitStack) -> dict[str, Call]:
             if answer.status_code != 200 or not first:
                 raise StudioError(f"the adapter of OpenAI answers {answer.status_code}: {first[:200]!r}")
             for _ in blocks:
-                pass  # the connection is kept
+                pass  # read it completely, so that the connection can be reused
         return took_ms
 
     return {

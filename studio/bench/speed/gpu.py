@@ -82,7 +82,7 @@ def bench_gpu(setting: Any) -> dict[str, Any]:
 
 
 def _free(device: torch.device) -> None:
-    """Give a voice's memory back: steps and modules refer to each other."""
+    """Free a voice's memory; the collector is needed because steps and modules refer to each other."""
     gc.collect()
     if device.type == "cuda":
         torch.cuda.empty_cache()
@@ -113,7 +113,7 @@ def _prepare(voice: Voice) -> None:
 
 
 def _step(voice: Voice, rows: int, bandwidth: float) -> dict[str, Any]:
-    """Milliseconds of a decode step and of a vocoder step of so many rows, each with CONTEXT_TOKENS tokens held."""
+    """Milliseconds of a decode step and a vocoder step of ``rows`` rows, each with CONTEXT_TOKENS cached tokens."""
     module: Any = voice.family.modules["decode"]
     slots, cache = voice.family.slots, voice.family.slots.cache
     numbers = [(slot,) for slot in range(rows)]
@@ -139,13 +139,13 @@ def _step(voice: Voice, rows: int, bandwidth: float) -> dict[str, Any]:
 
 
 def _launch_steps(module: Any, rows: int) -> None:
-    """Decode steps without host work between them; they count positions up, within the slots' capacity."""
+    """Decode steps without host work between them; positions increase, within the slots' capacity."""
     for _ in range(_TIMED_STEPS):
         module.step.launch(padded_rows(rows))
 
 
 def _load(voice: Voice, rows: int) -> dict[str, Any]:
-    """Frames a second of so many utterances at once, host included, and the first sound of a newcomer among them."""
+    """Frames a second of ``rows`` concurrent utterances, host included, and the first sound of a newcomer."""
     samples, clock = voice.card.frame_samples, LateClock()
     requests = [begin_request(voice, seed, _LOAD_FRAMES * samples) for seed in range(rows)]
     scheduler = Scheduler(clock)
@@ -163,7 +163,7 @@ def _load(voice: Voice, rows: int) -> dict[str, Any]:
     for one in requests:
         one.cancel()
     scheduler.step(requests)
-    requests.clear()  # and what they hold for revisions
+    requests.clear()  # frees their revision points as well
     figures = {
         "rows": rows,
         "frames_s": frames / took_s,

@@ -46,7 +46,7 @@ def _check(what: str, limit: float, error: float) -> dict[str, Any]:
 
 
 def randomise(net: nn.Module) -> None:
-    """Weights that keep the scale of what they multiply, and gains that are not all 1."""
+    """Random weights that preserve the scale of their input, and gains that are not all 1."""
     for parameter in net.parameters():
         if parameter.ndim == 1:
             parameter.data.uniform_(0.7, 1.3)

@@ -1,7 +1,7 @@
-"""CPU time of a frame on the host: of the engine's thread with nets that cost nothing, and of the socket's thread.
+"""CPU time of a frame on the host: of the engine's thread with null nets, and of the socket's thread.
 
 A GPU waits for its host: 512 streams are 20,480 frames a second. Rows, requests, scheduler and events are the real
-ones; modules and vocoder answer at once.
+ones; modules and vocoder return at once.
 """
 
 import gc
@@ -31,15 +31,15 @@ _WARM_FRAMES = 20
 
 
 class _CpuClock(MonotonicClock):
-    """Time passes only while this thread computes, so that other programs cost no lead."""
+    """CPU time of this thread as a clock, so that other programs do not make rows late."""
 
     def now_ms(self) -> float:
-        """CPU time of the thread, in milliseconds."""
+        """CPU time of the thread, ms."""
         return 1000.0 * time.thread_time()
 
 
 class _NullModule:
-    """Every row's next frame, without a net."""
+    """Returns the same frame for every row, without a net."""
 
     def __init__(self, max_rows: int, max_frames: int) -> None:
         self.max_rows, self.max_frames = max_rows, max_frames
@@ -53,10 +53,10 @@ class _NullModule:
 
 
 class _NullVocoder(VocodeModule):
-    """Silence.
+    """Returns silence.
 
     Attributes:
-        runs: chunks of rows so far.
+        runs: chunks vocoded so far, over all rows.
     """
 
     runs = 0
@@ -72,7 +72,7 @@ def bench_host(setting: HostSetting) -> dict[str, Any]:
     gc.collect()
     gc.freeze()  # as the server does
     runs = [_run(rows, setting.frames) for rows in setting.rows]
-    for run in runs:  # a packet takes the frames of a chunk
+    for run in runs:  # a packet holds the frames of a chunk
         wire = bench_wire(WireSetting(frames=20_000, chunk=round(run["frames_a_chunk"]), quiet=True))
         run["socket_us"] = 1000.0 * wire["cpu_ms"]["p50"]
     gc.unfreeze()

@@ -72,7 +72,7 @@ def _ours(config: KyutaiConfig) -> CpuKyutaiLM:
 
 
 def _theirs(config: KyutaiConfig) -> Any:
-    """Kyutai's model of these sizes, whose loader writes into its arguments."""
+    """Kyutai's model of these sizes; its loader modifies its arguments, so they are built here."""
     look_up = {
         name: {"type": "lut", "lut": {"n_bins": bins, "dim": width, "tokenizer": "noop"}}
         for name, bins, width in (
@@ -95,11 +95,11 @@ def _theirs(config: KyutaiConfig) -> Any:
 def _conditions(model: Any, speakers: Tensor, rows: int) -> dict[str, Any]:
     kinds = import_module("moshi.conditioners")
     known = torch.ones(rows, 1, dtype=torch.bool)
-    given = {
+    inputs = {
         "speaker_wavs": kinds.TensorCondition(speakers.expand(rows, -1, -1), known.expand(-1, speakers.shape[1])),
         **{name: kinds.ConditionType(torch.zeros(rows, 1, dtype=torch.int64), known) for name in ("cfg", "control")},
     }
-    return {name: one(given[name]) for name, one in model.condition_provider.conditioners.items()}
+    return {name: one(inputs[name]) for name, one in model.condition_provider.conditioners.items()}
 
 
 def _run(rows: int, steps: int, ours: CpuKyutaiLM, theirs: Any, speakers: Tensor) -> dict[str, Any]:

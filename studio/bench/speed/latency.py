@@ -193,7 +193,7 @@ def packets_ms(
             _text(socket, number, "".join(word + " " for word in words[:-1]))
             time.sleep(_REST_S)
             began_s = time.perf_counter()
-            _text(socket, number, words[-1] + " so ")  # a token that can still grow waits for the next one
+            _text(socket, number, words[-1] + " so ")  # the next word commits a token that could still grow
             _packet(socket, number)
             times_ms.append(1000.0 * (time.perf_counter() - began_s))
             socket.send(json.dumps({"type": "cancel", "utterance": number, "played_sample": 0}))

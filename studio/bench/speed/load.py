@@ -1,7 +1,7 @@
-"""Queries at a rate, as in paper 004: each a whole text with unlimited credit; the latency of its first sound.
+"""Queries at a rate, as in paper 004: each a whole text with unlimited credit; latencies and stalls.
 
-Times are the engine's, from the moment when a query was due, so that delays of the sender count. Events are read after
-an utterance has ended, so that reading adds no load.
+Times are the engine's, counted from the time at which a query was due, so that delays of the sender count. Events are
+read after an utterance has ended, so that reading adds no load.
 """
 
 import datetime
@@ -45,7 +45,7 @@ CHUNK_MS = 372.0  # paper 004's first chunk: 32 frames of its mels
 _RATES = (10, 30, 60, 70, 100)  # queries a second, as in paper 004
 _OPENERS = 32
 _POINTS = (50, 95, 99)
-_LONGEST_S = 120.0  # after the last query
+_LONGEST_S = 120.0  # longest wait after the last query
 MEANS_S: dict[str, float] = dict(zip(KINDS, (2.64, 4.08, 7.00, 4.54), strict=True))  # paper 004, Table 1
 _MIXED = {"short": 0.34, "medium": 0.335, "long": 0.325}  # shares of the other three whose mean is 4.54 s
 _SPREAD = 0.3  # lengths are uniform within this share of the mean
@@ -107,7 +107,7 @@ class _Query:
 
 
 def bench_load(setting: LoadSetting) -> dict[str, Any]:
-    """Typists, a newcomer's wait, and queries where they are asked for. Raises BadFile."""
+    """Typists, a newcomer's wait, and queries if requested. Raises BadFile."""
     if len(setting.system) > 1:
         return compare_systems(setting, bench_load)
     setting = replace(setting, lines=read_texts(setting.texts))
@@ -242,7 +242,7 @@ def show(out: Mapping[str, Any]) -> None:
     measured = ("FCL", "p99", "FCL 372", "p99", "LCL", "p99", "LCL/speech")
     columns = ("texts", "queries/s", *measured, "refused/failed/stalled")
     note = "ms since a query was due. FCL: to the first sample; FCL 372: to the first 372 ms of sound, as paper 004"
-    title = f"Queries of {out['voice']} ({out['weights']} weights), {out['seconds']:g} s a run, {out['places']} places"
+    title = f"Queries of {out['voice']} ({out['weights']} weights), {out['seconds']:g} s a run, {out['places']} slots"
     print_table(title, columns, rows, note)
     rows = [[f"{one['kind']}, {one['arrivals']}", one["per_s"]] for one in out["held"]]
     print_table("Highest rate without refusals, failures and stalls", ("texts", "queries/s"), rows)

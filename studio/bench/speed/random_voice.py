@@ -1,7 +1,7 @@
-"""Nets of a named size with random weights, for speed. This module needs torch, numpy and numba only.
+"""Nets of a named size with random weights, for speed. This module needs only torch, numpy and numba.
 
-Speed does not depend on the weights, except for the length of the speech: segments of a random net end by a table of
-word lengths, so that a text lasts as long as read speech.
+Speed depends on the weights only through the length of the speech, so segments of a random net end after a number of
+frames per word (``frames_of``): a text lasts as long as read speech.
 """
 
 from dataclasses import asdict
@@ -98,9 +98,9 @@ def _vocoder(name: str) -> Any:
 
 
 class _TimedRow(SpeakStreamRow):
-    """A row whose segments end by the table of lengths."""
+    """A row whose segments end after ``frames_of`` their words."""
 
-    _timed: Any = None  # the segment of that length
+    _timed: Any = None  # the segment that ``_timed_frames`` belongs to
     _timed_frames = 0
 
     def on_output(self, outputs: FrameOutput) -> Any:

@@ -99,12 +99,12 @@ def running_site(setting: ReplicasSetting) -> Generator[Site]:
         redeploy()
         members = local_members(key)
         server = build_server(Front(settings, members), settings, loop="auto", is_front=True)
-        server.limits.upgrades = RateLimit(_SOCKETS_PER_S, _SOCKETS_PER_S)  # all people have one address here
+        server.limits.upgrades = RateLimit(_SOCKETS_PER_S, _SOCKETS_PER_S)  # all clients have one address here
         thread = threading.Thread(target=server.run, args=([bound],), name="front", daemon=True)
         thread.start()
         site = Site(f"http://127.0.0.1:{port}", key, members, thread, redeploy)
         site.until_ready(setting.replicas)
-        while thread.is_alive() and not server.started:  # its first look at the replicas comes before it listens
+        while thread.is_alive() and not server.started:  # it queries the replicas before it listens
             time.sleep(0.01)
         try:
             yield site
@@ -115,10 +115,10 @@ def running_site(setting: ReplicasSetting) -> Generator[Site]:
 
 @dataclass
 class _Counts:
-    """What became of the utterances."""
+    """Outcomes of the utterances."""
 
     outcomes: Counter[str] = field(default_factory=Counter[str])
-    failures: list[tuple[float, str]] = field(default_factory=list[tuple[float, str]])  # when, and the code
+    failures: list[tuple[float, str]] = field(default_factory=list[tuple[float, str]])  # monotonic time, and code
     misplaced: int = 0  # queued or refused while a replica had room
     refused: int = 0
     unconnected: int = 0  # sockets that were not accepted
@@ -127,7 +127,7 @@ class _Counts:
 
 
 async def _come_and_go(site: Site, number: int, texts: Sequence[str], counts: _Counts, until: threading.Event) -> None:
-    """One person: a socket, an utterance, a pause; again."""
+    """One client: open a socket, speak an utterance, pause; repeat until ``until`` is set."""
     draw, client = random.Random(number), AsyncClient(site.url)
     await asyncio.sleep(draw.uniform(0.0, 3.0))
     while not until.is_set():
@@ -155,7 +155,7 @@ async def _come_and_go(site: Site, number: int, texts: Sequence[str], counts: _C
 
 
 def _roomy(site: Site) -> set[str]:
-    """Replicas with a free slot, as the front knows them."""
+    """Replicas with a free slot, according to the front."""
     return {name for name, one in [*site.members.by_name.items()] if one.free > 0}
 
 
@@ -199,7 +199,7 @@ def bench_replicas(setting: ReplicasSetting) -> dict[str, Any]:
         crowd = threading.Thread(target=_crowd, args=(site, setting, texts, counts, over))
         crowd.start()
         kills = _kill(site, setting)
-        time.sleep(LOST_S)  # of the last kill: what fails later is lost in the drain
+        time.sleep(LOST_S)  # after the last kill: later failures count as lost in the drain
         killed = dict(counts.outcomes)
         lost = [_after_kill_s(at_s, kills) for at_s, _ in counts.failures]
         site.until_ready(setting.replicas)
@@ -244,14 +244,14 @@ def bench_replicas(setting: ReplicasSetting) -> dict[str, Any]:
 
 
 def _crowd(site: Site, setting: ReplicasSetting, texts: Sequence[str], counts: _Counts, until: threading.Event) -> None:
-    async def all_of_them() -> None:
+    async def run_clients() -> None:
         await asyncio.gather(*(_come_and_go(site, n, texts, counts, until) for n in range(setting.sockets)))
 
-    asyncio.run(all_of_them())
+    asyncio.run(run_clients())
 
 
 def _kill(site: Site, setting: ReplicasSetting) -> list[float]:
-    """Kill a replica every ``kill_every_s``, in turn, once another one runs beside it; when each was killed."""
+    """Kill the replicas in turn, one every ``kill_every_s``, while another one runs; returns monotonic times, s."""
     kills, until_s = list[float](), time.monotonic() + setting.seconds
     for turn in itertools.count():
         time.sleep(max(0.0, min(setting.kill_every_s, until_s - time.monotonic())))
@@ -262,7 +262,7 @@ def _kill(site: Site, setting: ReplicasSetting) -> list[float]:
         kills.append(time.monotonic())
         name, pid = pids[turn % len(pids)]
         os.kill(pid, signal.SIGKILL)
-        while name in site.pids():  # else it would count as one that runs
+        while name in site.pids():  # until then it would count as running
             time.sleep(0.05)
     raise AssertionError
 
@@ -283,7 +283,7 @@ async def _overhead(site: Site) -> dict[str, Any]:
 
 
 async def _cpu(site: Site, texts: Sequence[str]) -> dict[str, float]:
-    """CPU time of the front: for a packet of sound with its events and reports, and for the replicas' load alone."""
+    """CPU time of the front: per packet of sound with its events and reports, and for polling one replica's load."""
     idle_s = _cpu_s(site.thread)
     await asyncio.sleep(_IDLE_S)
     before_s, packets, samples, began_s = _cpu_s(site.thread), 0, 0, time.monotonic()
@@ -303,15 +303,15 @@ async def _round_trips(url: str, key: str) -> list[float]:
     from websockets.asyncio.client import connect
 
     headers = {"X-Studio-Key": key} if key else {}
-    found = list[float]()
+    times_ms = list[float]()
     async with connect(url.replace("http", "ws", 1) + "/ws/speak", additional_headers=headers, proxy=None) as ws:
         await ws.recv()
         for _ in range(_PINGS):
             began_s = time.perf_counter()
             await ws.send('{"type": "flush", "utterance": 1}')
             await ws.recv()
-            found.append(1000.0 * (time.perf_counter() - began_s))
-    return found
+            times_ms.append(1000.0 * (time.perf_counter() - began_s))
+    return times_ms
 
 
 def _cpu_s(thread: threading.Thread) -> float:

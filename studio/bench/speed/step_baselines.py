@@ -1,4 +1,4 @@
-"""What ``studio bench step`` compares with: the same rows one at a time, and a stock ``transformers`` loop."""
+"""Baselines of ``studio bench step``: the same rows one at a time, and a stock ``transformers`` loop."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -29,7 +29,7 @@ NOTE = (
 
 
 class LateClock(MonotonicClock):
-    """A clock that is so late that no row has sound left, so that all take part in every step."""
+    """A clock so far ahead that no row has buffered sound left: all rows take part in every step."""
 
     def now_ms(self) -> float:
         """Milliseconds since a fixed moment."""
@@ -87,7 +87,7 @@ def _run(pool: Scheduler, rows: Sequence[EngineRequest]) -> None:
 
 
 def begin_request(voice: Voice, seed: int, credit_samples: int, clock: Clock | None = None) -> EngineRequest:
-    """An utterance of a long text that may make so many samples."""
+    """An utterance of a long text with credit for ``credit_samples``."""
     card, options = voice.card, default_options(voice.card.options)
     speaker = seed % len(card.speakers)
     about: dict[str, Any] = {"voice": card.name, "speaker": card.speakers[speaker], "family": card.family}
@@ -128,7 +128,7 @@ class Stock:
 
 
 def stock_loop(stock: Stock, contexts: Sequence[int], steps: int) -> dict[str, Any]:
-    """Time a token at each context; ``left_out`` gives the reason where that is not possible."""
+    """Time a token at each context; ``left_out`` gives the reason if that is not possible."""
     if find_spec("transformers") is None:
         return {"left_out": "transformers is not installed: pip install 'streaming-tts-studio[bench]'"}
     import transformers

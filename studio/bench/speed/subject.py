@@ -48,11 +48,11 @@ class Subject(SubjectSetting):
 
     @property
     def _system(self) -> str:
-        """The foreign system; empty for a voice."""
+        """Name of the third-party system; empty for a voice."""
         return self.voice if not self.size and self.voice in declared_systems() else ""
 
     def result_name(self, bench: str) -> str:
-        """Name in bench/results; a voice on a CPU has the plain name."""
+        """Name in bench/results; without a prefix for a voice on a CPU."""
         if self._system:
             return f"{self._system}-{bench}"
         on_gpu = "gpu" if pick_device(self.device).type == "cuda" else ""

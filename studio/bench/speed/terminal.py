@@ -1,6 +1,6 @@
-"""``studio type``: from a key to the sample at the output, and how often sound breaks off.
+"""``studio type``: latency from a key to the sample at the output, and underruns.
 
-The program runs without a screen, on the sink that keeps time; Textual's own driver for tests presses the keys.
+The program runs without a screen, on the null output; Textual's test driver presses the keys.
 """
 
 import asyncio
@@ -101,7 +101,7 @@ async def _type(pilot: "Pilot[None]", session: Session, text: str, wpm: float, e
 
 
 async def _heard(session: Session) -> None:
-    """Wait until everything was heard. Raises StudioError where it takes too long, or a line failed."""
+    """Wait until everything was played. Raises StudioError if it takes too long, or a line failed."""
     try:
         async with asyncio.timeout(_PATIENCE_S):
             while not session.is_idle():
@@ -113,17 +113,17 @@ async def _heard(session: Session) -> None:
 
 
 def _latencies(lines: Sequence["Line"]) -> dict[str, Any]:
-    found: dict[str, list[float | None]] = {name: [] for name in _FIGURES}
+    times_ms: dict[str, list[float | None]] = {name: [] for name in _FIGURES}
     for line in lines:
         trace = line.trace()
         audible = first_audible_sample(trace.pcm, trace.rate_hz, active_level_db(trace.pcm, trace.rate_hz))
         key_ms = line.latency_ms
-        found["key_ms"].append(key_ms)
-        found["t2_t0_ms"].append(ladder(trace).since("t2", "t0"))
-        found["audible_ms"].append(
+        times_ms["key_ms"].append(key_ms)
+        times_ms["t2_t0_ms"].append(ladder(trace).since("t2", "t0"))
+        times_ms["audible_ms"].append(
             None if key_ms is None or audible is None else key_ms + 1000.0 * audible / trace.rate_hz
         )
-    return {name: percentiles(values) for name, values in found.items()}
+    return {name: percentiles(values) for name, values in times_ms.items()}
 
 
 def show(out: Mapping[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Throughput without a model: the server's CPU time for each frame, the seconds of sound that are measured a second.
+"""Throughput without a model: the server's CPU time per frame, and the speed of ``studio measure``.
 
 A real session serves an utterance with prepared events to a client that accepts everything at once. Each packet
 releases the events of the next frame, so that the time between two packets is the server's.
@@ -38,7 +38,7 @@ from studio.serve.trace_store import TraceStore
 TARGET_MS = 0.03  # target of the mean
 _WORD_FRAMES = 12  # a word of read speech
 _CHANNELS = 80
-_LIMIT_S = 0.02  # per frame, 100 times the usual
+_LIMIT_S = 0.02  # time-out per frame, 100 times the usual time
 _PAUSES_S = (0.2, 0.4, 0.8)
 _WORD_S = 0.3
 
@@ -132,15 +132,15 @@ class _Client:
 
 
 class _Prepared:
-    """An utterance with prepared events, released a frame at a time; the part of the port that is used here."""
+    """An utterance with prepared events, released a chunk at a time; only the used part of the port."""
 
     def __init__(self, card: Card, chunks: int, chunk: int) -> None:
         self.id, self.card, self.provenance = 0, card, dict[str, Any]()
-        self._turns: list[Sequence[ev.Event]] = _turns(card, chunks, chunk)[::-1]  # only the last is left
+        self._steps: list[Sequence[ev.Event]] = _step_events(card, chunks, chunk)[::-1]  # the next one is the last
         self._news: Callable[[], None] = lambda: None
 
     def go_on(self) -> None:
-        """Release the next frame."""
+        """Release the next chunk."""
         self._news()
 
     def set_listener(self, callback: Callable[[], None]) -> None:
@@ -150,19 +150,19 @@ class _Prepared:
 
     def poll_events(self, limit: int | None = None) -> Sequence[ev.Event]:
         """See ``studio.core.ports.Utterance``; all events of a step at once."""
-        return self._turns.pop() if self._turns else []
+        return self._steps.pop() if self._steps else []
 
     def add_event(self, event: ev.Event) -> None:
         """Ignore waits that other programs caused."""
 
     def cancel(self, played_sample: int = 0) -> None:
         """See ``studio.core.ports.Utterance``."""
-        self._turns = [[ev.Failed(code="bench", message="the socket closed too early")]]
+        self._steps = [[ev.Failed(code="bench", message="the socket closed too early")]]
         self._news()
 
 
 class _Prepares:
-    """An engine of one utterance; the part of the port that is used here."""
+    """An engine of one utterance; only the used part of the port."""
 
     def __init__(self, utterance: _Prepared) -> None:
         self._utterance = utterance
@@ -180,8 +180,8 @@ class _Prepares:
         return True
 
 
-def _turns(card: Card, chunks: int, chunk: int) -> list[Sequence[ev.Event]]:
-    """Events of each step: sound with its frames, and each word's position and segment."""
+def _step_events(card: Card, chunks: int, chunk: int) -> list[Sequence[ev.Event]]:
+    """Events of each of ``chunks`` steps: sound with its frames, and each word's position and segment."""
     size, rate_hz, word_chunks = card.frame_samples, card.sample_rate_hz, -(-_WORD_FRAMES // chunk)
     pcm, levels = np.zeros(size * chunk, np.int16), np.zeros((chunk, _CHANNELS), np.uint8)
     about: dict[str, Any] = {
@@ -195,20 +195,20 @@ def _turns(card: Card, chunks: int, chunk: int) -> list[Sequence[ev.Event]]:
     for number in range(chunks):
         k, (i, part) = number * chunk, divmod(number, word_chunks)
         t_ms, sample = 1000.0 * k * size / rate_hz, k * size
-        turn: list[ev.Event] = [
+        step: list[ev.Event] = [
             ev.Audio(t_ms=t_ms, sample=sample, pcm=pcm),
             ev.Frames(t_ms=t_ms, first_frame=k, p_eos=[0.25] * chunk, levels=levels),
         ]
         if part == 0:
-            turn[:0] = [
+            step[:0] = [
                 ev.Committed(t_ms=t_ms, i=i, word="kettle", written=i, char_start=7 * i, char_end=7 * i + 6),
                 ev.Segment(t_ms=t_ms, index=i, words=[i], seen=[i, i + 1, i + 2], sample=sample, frame=k),
                 ev.WordStart(t_ms=t_ms, i=i, sample=sample, source="eos"),
             ]
         if part == word_chunks - 1:
-            turn.append(ev.Eos(t_ms=t_ms, segment=i, frame=k + chunk, p=0.75, forced=False))
-            turn.append(ev.WordEnd(t_ms=t_ms, i=i, sample=sample + len(pcm), source="eos"))
-        steps.append(turn)
+            step.append(ev.Eos(t_ms=t_ms, segment=i, frame=k + chunk, p=0.75, forced=False))
+            step.append(ev.WordEnd(t_ms=t_ms, i=i, sample=sample + len(pcm), source="eos"))
+        steps.append(step)
     steps[0] = [ready, *steps[0]]
     return [*steps, [ev.Ended(samples=chunks * len(pcm))]]
 

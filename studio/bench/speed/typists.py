@@ -30,7 +30,7 @@ _CHARACTERS_PER_WORD = 6  # convention of typing speed
 FULL = 0.8  # share of the typists that fit
 _EVERY_S = 0.5
 _POINTS = (50, 95, 99)
-_SPARE_PLACES = 8  # for newcomers that have not left when the next one arrives
+_SPARE_PLACES = 8  # slots for newcomers that are still there when the next one arrives
 
 
 @dataclass

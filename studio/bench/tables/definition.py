@@ -33,7 +33,7 @@ class Net:
 
     Attributes:
         recipe: a file of ``assets/recipes``; ``change`` overrides its settings, with the same nesting.
-        voice: instead, a shipped voice whose recipe and initial weights it takes.
+        voice: instead, a shipped voice whose recipe and weights are used; training continues from them.
         like: a shipped voice of another family whose layers initialise it.
         vocoder: name of one vocoder, empty for all. ``vocoder_config`` overrides its configuration.
         after, teacher: for distillation (paper 001), earlier nets: the student's start, and the T5-TTS teacher.
@@ -97,7 +97,7 @@ class Part:
     claims: list[Claim]
 
     def row(self, name: str) -> Row:
-        """The row of a name that exists."""
+        """The row of an existing name."""
         return next(one for one in self.rows if one.name == name)
 
 
@@ -116,7 +116,7 @@ class TableDefinition:
         return [net for net in self.nets if net.name in wanted]
 
     def net(self, name: str) -> Net:
-        """The net of a name that exists."""
+        """The net of an existing name."""
         return next(one for one in self.nets if one.name == name)
 
 

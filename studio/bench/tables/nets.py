@@ -33,7 +33,7 @@ from studio.train.recipes.recipe import Recipe, read_recipe
 
 @dataclass(frozen=True, kw_only=True)
 class TableWorkspace:
-    """Where and by what nets are made.
+    """Inputs and folders of the trainings.
 
     Attributes:
         work: folder of intermediate files, from which a stopped run resumes.
@@ -95,7 +95,7 @@ def write_recipes(shop: TableWorkspace, table: TableDefinition, seeds: int) -> d
                 raise BadOption(f"net {net.name!r}: {error.what}", error.do) from error
     corpora = {json.dumps([one.corpus.speakers, one.corpus.validation_shards]) for one in recipes.values()}
     # Nets that start from the same kind of weights must have equal steps. A net that continues another one of the table
-    # has steps of its own, as in the paper.
+    # has additional steps, as in the paper.
     steps: dict[str | None, set[int]] = defaultdict(set)
     for net in table.nets:
         if not net.after:

@@ -27,7 +27,7 @@ from studio.measure.report import console, describe
 from studio.train.recipes.recipe import Recipe
 from studio.train.teachers.registry import open_teacher
 
-_NAMED_ROWS = 6  # that an error names
+_NAMED_ROWS = 6  # rows that an error names
 
 
 @dataclass(frozen=True, kw_only=True)

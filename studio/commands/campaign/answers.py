@@ -1,4 +1,4 @@
-"""``studio campaign`` scores and results: tables of a file of answers, and of a campaign."""
+"""``studio campaign`` scores, results and report: tables for a file of answers or a campaign."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -144,13 +144,13 @@ def _campaign_results(
         return campaign_results(session, row, everyone=everyone, margins=margins, baseline=baseline)
 
 
-_FORMS = (".html", ".tex", ".md")
+_SUFFIXES = (".html", ".tex", ".md")
 
 
 def check_report(out: Path | None) -> None:
-    """Raises BadOption for a file with another extension than a report has."""
-    if out is not None and out.suffix not in _FORMS:
-        raise BadOption(f"{out.name} has an unsupported extension", f"end it in {', '.join(_FORMS)}")
+    """Raises BadOption: a report cannot have this file's extension."""
+    if out is not None and out.suffix not in _SUFFIXES:
+        raise BadOption(f"{out.name} has an unsupported extension", f"end it in {', '.join(_SUFFIXES)}")
 
 
 def show_results(summary: dict[str, Any], out: Path | None, *, as_json: bool = False) -> None:
@@ -159,9 +159,9 @@ def show_results(summary: dict[str, Any], out: Path | None, *, as_json: bool = F
     from studio.mos.report.tables import latex, markdown
 
     if out is not None:
-        forms = {".html": html, ".tex": latex, ".md": markdown}
+        writers = {".html": html, ".tex": latex, ".md": markdown}
         with bad_file(f"{out} cannot be written", "choose another file"):
-            out.write_text(forms[out.suffix](summary), encoding="utf-8")
+            out.write_text(writers[out.suffix](summary), encoding="utf-8")
         print_line(out)
     elif as_json:
         print_json(summary)

@@ -120,7 +120,7 @@ def new(
     for role, path in links.items():
         print_line(f"{role:8} {base.rstrip('/')}{path}")
     is_elsewhere = not is_default_data(data)
-    if database or is_elsewhere:  # the app looks only there
+    if database or is_elsewhere:  # not where the app looks by default
         is_set = {"--database": bool(database), "--data": is_elsewhere}
         same = " and ".join(option for option, is_given in is_set.items() if is_given)
         print_line(f"note: `studio app` serves it with the same {same}", err=True, colour="yellow")
@@ -262,12 +262,12 @@ def settle_raters(
     from studio.mos.sessions.campaigns import find_campaign
 
     with opened(database, data) as listening:
-        judged = listening.store.write_now(lambda session: store_decisions(session, find_campaign(session, name)))
+        decided = listening.store.write_now(lambda session: store_decisions(session, find_campaign(session, name)))
         if panel:
             with listening.store.read() as session:
                 panel.write_text(panel_csv(session, find_campaign(session, name)), encoding="utf-8")
     for decision in ("accept", "use"):
-        counts = {v: sum(getattr(j, decision) == v for j in judged) for v in ("ok", "fail", "unknown")}
+        counts = {v: sum(getattr(one, decision) == v for one in decided) for v in ("ok", "fail", "unknown")}
         print_line(f"{decision:7} " + ", ".join(f"{v} {n}" for v, n in counts.items()))
 
 
@@ -298,7 +298,7 @@ def new_token(database: Database = "", data: Data = DEFAULT_DATA) -> None:
 
 
 def _counted(manifest: "StimulusManifest") -> str:
-    """``2 systems, 12 scripts, 3 traps``: traps, anchors and practice items are counted apart."""
+    """``2 systems, 12 scripts, 3 traps``: traps, anchors and practice items are counted separately."""
     roles = Counter(item.role for item in manifest.items)
     role_of = {item.name: item.role for item in manifest.items}
     systems = {system for item, system in manifest.files if role_of[item] == "test"}

@@ -89,7 +89,7 @@ def import_sounds(
         bar = progress.add_task("reading and levelling", total=None)
         count, notes = extend_campaign(listening, name, source, on_sound=lambda: progress.advance(bar))
     print_notes(notes)
-    print_line(f"{name}: {count} sounds more, a draft")
+    print_line(f"{name}: {count} sounds added, still a draft")
 
 
 @campaign_in.command("remove")
@@ -105,7 +105,9 @@ def remove(
 
     with opened(database, data) as listening:
         gone = remove_sounds(listening, name, item, system)
-    print_line(f"{name}: {gone.sounds} sounds less, " + (f"{gone.left} left" if gone.left else "none is left: deleted"))
+    print_line(
+        f"{name}: {gone.sounds} sounds removed, " + (f"{gone.left} left" if gone.left else "none is left: deleted")
+    )
 
 
 @campaign_in.command("delete")
@@ -252,12 +254,12 @@ def speak(
 
     with opened(database, data) as listening, progress_bar() as progress:
         with listening.store.read() as session:
-            sayings = missing_speech(session, require_draft(session, name))
-        if not sayings:
+            tasks = missing_speech(session, require_draft(session, name))
+        if not tasks:
             raise BadOption("there is nothing to speak", "every voice of this draft has said every text")
-        count = sum(len(one.texts) for one in sayings)
+        count = sum(len(one.texts) for one in tasks)
         bar = progress.add_task("speaking", total=count)
-        manifest = speak_all(sayings, data / "spoken" / name, speaker(voices, device), lambda: progress.advance(bar))
+        manifest = speak_all(tasks, data / "spoken" / name, speaker(voices, device), lambda: progress.advance(bar))
         notes = extend_campaign(listening, name, manifest)[1]
     print_notes(notes)
-    print_line(f"{name}: {count} sound{'s' * (count != 1)} more, a draft")
+    print_line(f"{name}: {count} sound{'s' * (count != 1)} added, still a draft")

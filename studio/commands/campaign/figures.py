@@ -238,8 +238,8 @@ def plan(
 
 
 _SMALL_PILOT = (
-    "a small pilot: by luck its variances come out too low as often as not, and the number of raters planned with them "
-    "falls short; take the one with the upper bounds, or run a larger pilot"
+    "a small pilot: about half of such pilots underestimate the variances, and then the number of raters planned with "
+    "them is too small; take the number with the upper bounds, or run a larger pilot"
 )
 
 

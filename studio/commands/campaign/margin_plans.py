@@ -48,22 +48,22 @@ def plan_margin(ask: MarginAsk, known: "Pilot | None", name: str, runs: int, see
 
 
 def with_pilot(error: StudioError, name: str, known: "Pilot", raters_as_shown: int) -> StudioError:
-    """The error of a plan that no number of raters reaches, with what its pilot ``name`` shows."""
+    """The error of a plan that no number of raters reaches, with the estimates from its pilot ``name``."""
     return type(error)(
-        f"with the variances of pilot {name} at their upper bounds {error.what}; as they came out, "
-        f"{raters_as_shown} raters would do",
+        f"with the variances of pilot {name} at their upper bounds {error.what}; with its own "
+        f"estimates {raters_as_shown} raters would be enough",
         f"{error.do}, or run a larger pilot: it had {known.raters} raters and {known.scripts} scripts",
     )
 
 
 def print_variances(known: "Pilot | None", as_shown: "MarginPlan | RaterPlan | None", small_pilot: str) -> None:
-    """Say whose variances a plan has; ``small_pilot`` is a warning."""
+    """Print which variances a plan uses; ``small_pilot`` is the warning for a small pilot."""
     if known is None or as_shown is None:
         print_line(
-            "the variances are usual ones; --pilot takes those of a campaign of yours", err=True, colour="yellow"
+            "the variances are usual ones; --pilot uses those of one of your campaigns", err=True, colour="yellow"
         )
         return
-    print_line(f"variances at their upper 80% bounds; as the pilot shows them {as_shown.raters} raters would do")
+    print_line(f"variances at their upper 80% bounds; with the pilot's own, {as_shown.raters} raters would be enough")
     if min(known.raters, known.scripts) < SMALL_PILOT:
         print_line(small_pilot, err=True, colour="yellow")
 

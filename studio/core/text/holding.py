@@ -1,10 +1,10 @@
-"""Which tokens are held until the next one is complete, because it may change how they are spoken."""
+"""Decides which tokens are held until the next one is complete, because it may change how they are spoken."""
 
 import re
 
 from studio.core.text.typography import CURRENCY, FRACTIONS, MARKS, MONTHS, MUTE, is_abbreviation
 
-# Words that are read with the token after them, and abbreviations that are not.
+# Words whose reading depends on the next token, and abbreviations whose reading does not.
 BESIDE = frozenset(
     "Dr St Ft Fig fig Figs figs Eq eq Vol vol pp No Rt Rte Ch ch Sec "
     "Jan Feb Mar Apr Jun Jul Aug Sep Sept Oct Nov Dec USD CAD AUD NZD HKD SGD EUR GBP JPY INR KRW "

@@ -11,20 +11,20 @@ from studio.core.ports import Normaliser
 from studio.core.text import holding, typography
 from studio.core.text.typography import MARKS, MAX_WORD_LETTERS
 
-LANGUAGES = {"en": "English", "fr": "French"}  # that texts are read in; the first is the default
+LANGUAGES = {"en": "English", "fr": "French"}  # of texts; the first is the default
 DEFAULT = next(iter(LANGUAGES))
 
 
 @dataclass(frozen=True)
 class Language:
-    """How written text of a language is cut into tokens, and what its spoken words consist of.
+    """Rules that split a language's text into tokens, and the characters of its spoken words.
 
     Attributes:
         name: in English.
         can_grow: whether the next token can still change how one is spoken.
         is_abbreviation: whether a full stop after a word belongs to it.
         letters: lower-case letters of its words besides a to z.
-        joiners: inside its spoken words, besides apostrophes.
+        joiners: characters inside its spoken words, besides apostrophes.
         spaced: marks that belong to the previous word although white space precedes them. If any, words wait for the
             character after its white space.
     """
@@ -37,7 +37,7 @@ class Language:
     spaced: str = ""
 
     def fold(self, char: str) -> str | None:
-        """As ``typography.fold``; the language's own letters stay."""
+        """As ``typography.fold``; the language's own letters are unchanged."""
         return char if char.lower() in self.letters else typography.fold(char)
 
     def compose(self, letter: str, accent: str) -> str:
@@ -53,7 +53,7 @@ class Language:
 
     @cached_property
     def too_long(self) -> re.Pattern[str]:
-        """Letters in a row that are no spoken word."""
+        """A run of letters that is too long for a spoken word."""
         return re.compile(rf"[A-Za-z{self.letters}{self.letters.upper()}']{{{MAX_WORD_LETTERS + 1},}}")
 
     @cached_property

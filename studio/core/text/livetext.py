@@ -74,7 +74,7 @@ class LiveText:
         self._revises = revises
         self._is_changing = False  # a revised word is being rewritten: nothing is sent
         self._unspoken = False
-        self._half: tuple[int, str] | None = None  # where the field ends in a high surrogate, and which
+        self._half: tuple[int, str] | None = None  # position and value of a high surrogate without its pair
         self._ended = False
         self._sent_chars = 0
 
@@ -89,7 +89,7 @@ class LiveText:
         return self._sent_chars
 
     def field_span(self, char_start: int, char_end: int) -> tuple[int, int]:
-        """Where [char_start, char_end) of the text as sent is in the field now; a correction is where it stands."""
+        """The range of the field that corresponds to [char_start, char_end) of the text as sent."""
         with self._lock:
             return bisect_left(self._origin, char_start), bisect_left(self._origin, char_end)
 
@@ -109,7 +109,7 @@ class LiveText:
             insert = join_surrogates(insert)
             if _SURROGATE.search(insert[-1:]):
                 self._half = (at + len(insert) - 1, insert[-1])
-                insert = insert[:-1] + "\ufffd"  # until its other half comes
+                insert = insert[:-1] + "\ufffd"  # until its pair comes
             self._typed_ms[at : at + remove] = array("d", [self._clock.now_ms()]) * len(insert)
             if self._ended:
                 self._edit_ended(at, remove, insert)
@@ -140,7 +140,7 @@ class LiveText:
                     self._utterance.add_event(Edited(first=event.i, last=event.i, text=text))
 
     def poll(self) -> bool:
-        """After a pause in typing, send an edited word or the end of a sentence, and flush. Whether that was due."""
+        """After a pause in typing, send an edited word or the end of a sentence, and flush. Whether it was due."""
         with self._lock:
             deadline = self._deadline_ms()
             if deadline is None or self._clock.now_ms() < deadline:
@@ -207,7 +207,7 @@ class LiveText:
             )
 
     def _take_back(self, at: int, remove: int, extends: bool) -> bool:
-        """Delete unplayed text from the edited word on from the utterance; whether there was any.
+        """Delete unplayed text from the edited word on from the utterance; returns whether there was any.
 
         Args:
             extends: the edit extends the last word that was sent.
@@ -227,7 +227,7 @@ class LiveText:
         return False
 
     def _open_from(self, at: int, remove: int) -> int | None:
-        """From where the text that an edit touches can be revised; None where all of it was played."""
+        """Index from which the text that an edit touches can be revised; None if all of it was played."""
         settled = bisect_left(self._origin, self._utterance.settled_chars())
         if at < settled and at + remove <= settled:
             return None
@@ -292,20 +292,20 @@ class LiveText:
             self._note(before, left, old_end, new_end)
         elif text := self._field[left:new_end].strip(WHITE):
             self._touch(gone, self._sent_word_end(gone), text)
-        # A correction stands where what it corrects does.
-        stand = self._origin[at - 1 if at > left else left] if gone is None else gone
+        # A correction has the position of the text that it corrects.
+        position = self._origin[at - 1 if at > left else left] if gone is None else gone
         self._covered = new_end if not follows else self._covered - remove + len(insert)
         corrected = self._covered - at - len(follows)
-        self._origin = self._origin[: min(at, self._covered)] + array("l", [stand]) * corrected + follows
+        self._origin = self._origin[: min(at, self._covered)] + array("l", [position]) * corrected + follows
 
     def _was_sent(self, before: str, start: int) -> bool:
-        """Whether a word from ``start`` on was sent; corrections stand where the character before them does."""
+        """Whether a word from ``start`` on was sent; corrections have the position of the character before them."""
         if not before[start : self._covered].strip(WHITE):
             return False
         return start == 0 or self._origin[self._covered - 1] > self._origin[start - 1]
 
     def _gone(self, at: int) -> int | None:
-        """Where the first word stands, in the text as sent, that was deleted at ``at``; None if none was."""
+        """Start, in the text as sent, of the first word that was deleted at ``at``; None if none was."""
         first = self._sent_word_end(self._origin[at - 1]) if at > 0 else 0  # the word before is still there
         end = self._origin[at] if at < self._covered else len(self._sent)
         return next((k for k in range(first, end) if self._sent[k] not in WHITE), None)

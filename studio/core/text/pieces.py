@@ -45,7 +45,7 @@ _TAG = re.compile(
     rf"<(?:/?(?i:{_NAMES})(?:\s+{_ATTRIBUTE})*|{_ANY_NAME}(?:\s+{_QUOTED})+)\s*/?>|<!(?:--.*?--|(?i:doctype)[^<>]*)>",
     re.DOTALL,
 )
-# The beginning of a tag whose rest may follow behind white space.
+# The beginning of a tag whose rest may follow after white space.
 _OPEN_TAG = re.compile(rf"""[^<>]*(?:<[^<>]+>[^<>]*)*<{_ANY_NAME}(?:\s+{_ATTRIBUTE})*(?:\s+[\w:.-]+=["'][^"'<>]*)?""")
 _LINK = re.compile(
     r"(?<=\])\((?:https?://|mailto:|www\.|[/#.])[^()\s]*(?:\([^()\s]*\)[^()\s]*)*\)"
@@ -61,9 +61,9 @@ _TWO_PARTS = frozenset(
     "well self high low long short half full part ill all old new ex non twenty thirty forty fifty sixty seventy "
     "eighty ninety".split()
 )
-# A zero-width space is a place between words, but not in a number or beside a sign.
+# A zero-width space separates words, but not in a number or next to a sign.
 _NO_SPACE = re.compile(r"(?<![^\W_]|\u200b)\u200b+|\u200b+(?![^\W_]|\u200b)|(?<=\d)\u200b+(?=\d)")
-# Greek letters alone are signs; a word of them is not English.
+# Single Greek letters are signs; a word of them is not English.
 _GREEK_NAMES = dict(
     zip(
         "αβγδεζηθικλνξορστυφχψω",
@@ -75,7 +75,7 @@ _GREEK_NAMES = dict(
 _LONE_GREEK = re.compile("(?<![α-ωΑ-Ωά-ώ])(?:[αβγδεζηθικλνξορστυφχψω]|[ΓΔΘΛΞΣΦΨ])(?![α-ωΑ-Ωά-ώ])")
 _INCHES = re.compile(rf'(?<=[{FRACTIONS}])"|(?<=\d/\d)"|(?<=\d\.\d)"|(?<=/\d\d)"')
 _FEET_INCHES = re.compile(r'(?<=\d[\'′]\d)"|(?<=\d[\'′]\d\d)"')
-# Their decomposition would be read as a letter; a numeral of two letters is one.
+# Single characters of Roman numerals: their decomposition would be read as a letter.
 _LONE_ROMAN = re.compile("(?<![Ⅰ-ⅿ])[ⅠⅤⅩⅬⅭⅮⅯⅰ-ⅿ](?![Ⅰ-ⅿ])")
 _SECONDS = re.compile(rf"(?<![\d{FRACTIONS}])″")  # y″
 # A dot between numbers or units is a product: 3·4, kg·m².
@@ -84,7 +84,7 @@ _TIMES_DOT = re.compile(r"(?<=\d)[·⋅∙](?=\d)|(?<=[A-Za-z])(?<![A-Za-z]{4})[
 
 @dataclass(frozen=True)
 class TokenPiece:
-    """Input of a normaliser: plain characters, at most one trailing mark, and its place in the text as sent."""
+    """Input of a normaliser: plain characters, at most one trailing mark, and its position in the text as sent."""
 
     text: str
     char_start: int
@@ -92,10 +92,10 @@ class TokenPiece:
 
 
 def token_parts(token: str, language: Language = ENGLISH) -> list[tuple[int, int]]:
-    """The written tokens in a text that ``goes_on`` held together: where each begins and ends.
+    """The written tokens in a text that ``may_continue`` held together: where each begins and ends.
 
-    White space parts no token inside a tag of markup, behind a hyphen that parts a word at a line's end, and before a
-    mark that the language writes behind white space.
+    White space does not split a token inside a markup tag, after the hyphen of a word hyphenated at a line end, and
+    before a mark that the language writes after white space.
     """
     tags, _, plains = _markup(token, language)
     parts: list[tuple[int, int]] = []
@@ -149,13 +149,13 @@ def _add_mark(piece: TokenPiece, after: str) -> TokenPiece:
     return TokenPiece(piece.text + mark, piece.char_start, piece.char_end)
 
 
-def goes_on(token: str) -> bool:
-    """Whether the white space behind this token may lie inside it: in a tag of markup, or behind a line's hyphen."""
+def may_continue(token: str) -> bool:
+    """Whether the white space after this token may be part of it: in a markup tag, or after a line's hyphen."""
     return _LINE_HYPHEN.fullmatch(token) is not None or is_open_tag(token)
 
 
 def is_open_tag(token: str) -> bool:
-    """Whether the token ends inside a tag of markup."""
+    """Whether the token ends inside a markup tag."""
     return "<" in token and (_OPEN_TAG.fullmatch(token) is not None or is_open_note(token))
 
 
@@ -262,7 +262,7 @@ def _pause(text: str, gap: re.Match[str]) -> str:
 
 
 def _trim(text: str, begin: int, stop: int, pause: str, language: Language) -> tuple[str, int] | None:
-    """A piece stripped to a word and one trailing mark, and its start in ``text``; None where nothing is left."""
+    """A piece stripped to a word and one trailing mark, and its start in ``text``; None if nothing is left."""
     bare = text[begin:stop]
     if bare in MUTE:
         return bare, begin

@@ -1,4 +1,4 @@
-"""Why a part of a text is not spoken: a code, its sentence, and the values of that. Pages translate the sentences."""
+"""Reasons why a part of a text is not spoken: codes, sentences and their values. Pages translate the sentences."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -44,7 +44,7 @@ class UnsupportedSpan:
         return REASONS[self.code].format_map(self.values)
 
     def event(self) -> Unsupported:
-        """What an utterance reports."""
+        """The event that an utterance reports."""
         return Unsupported(
             char_start=self.char_start, char_end=self.char_end, why=self.why, code=self.code, values=self.values
         )

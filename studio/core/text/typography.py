@@ -37,7 +37,7 @@ _ABBREVIATED = (
 ABBREVIATIONS = frozenset(_ABBREVIATED.split())
 
 
-BREAK = "\0"  # a place between pieces of a token
+BREAK = "\0"  # separates pieces of a token
 _TYPOGRAPHIC = {
     **dict.fromkeys('"“”„‟«»‹›「」『』()[]{}`', BREAK),
     **dict.fromkeys("’‘‛ʼ′´＇", "'"),
@@ -45,7 +45,7 @@ _TYPOGRAPHIC = {
     **dict.fromkeys("—―⸺", "--"),
     **dict.fromkeys("•·‣◦▪●¿¡", ""),
     "…": "...",
-    "\u200b": BREAK,  # the zero-width space is a place between words
+    "\u200b": BREAK,  # the zero-width space separates words
     **dict.fromkeys("⁄∕", "/"),
     "º": "°",
     "\u2126": "Ω",  # the ohm sign, whose decomposition is this letter
@@ -79,7 +79,7 @@ def split_mark(text: str) -> tuple[str, str]:
 
 
 def with_final_mark(word: str) -> str:
-    """A word, or its phonemes, with a full stop where it has no final mark."""
+    """A word, or its phonemes, with a full stop if it has no final mark."""
     return word if word[-1:] in MARKS else f"{word}."
 
 
@@ -102,7 +102,7 @@ def fold(char: str) -> str | None:
 
 
 def why_unsayable(char: str, language: str) -> tuple[str, dict[str, str]]:
-    """Why ``fold`` refuses a character: the code of a reason and its values."""
+    """The reason why ``fold`` rejects a character: its code and values."""
     category, name = unicodedata.category(char), unicodedata.name(char, "no name").lower()
     code = f"U+{ord(char):04X}"
     if category == "Cc":

@@ -1,11 +1,10 @@
-"""Commitment of words: text goes in, in any chunks; final spoken words come out (DESIGN section 5).
+"""Commitment of words: text goes in, in any chunks; final spoken words come out.
 
-A written token is complete at the white space after it, or at the end; a tag of markup goes on over white space, and
-a word that a hyphen parts at a line's end over the line break. A complete token that can still grow (an amount, an
-abbreviation, a hyphen, a month that may have a day) is held until a token that cannot grow is complete, or until
-MAX_HELD_TOKENS are held; the held group is then normalised together, so that "$5 million" is five million dollars.
-The normaliser also sees the two tokens before the group. The result does not depend on time or on how the text was
-cut into chunks.
+A written token is complete at the white space after it, or at the end. A markup tag may contain white space, and a word
+hyphenated at a line end continues on the next line. A complete token that can still grow (an amount, an abbreviation, a
+hyphen, a month that may have a day) is held until a token that cannot grow is complete, or until MAX_HELD_TOKENS are
+held; the held group is then normalised together, so that "$5 million" is five million dollars. The normaliser also sees
+the two tokens before the group. The result does not depend on time or on how the text was cut into chunks.
 """
 
 import re
@@ -17,9 +16,9 @@ from studio.core.ports import Normaliser
 from studio.core.text.language import ENGLISH, Language
 from studio.core.text.pieces import (
     TokenPiece,
-    goes_on,
     is_open_note,
     is_open_tag,
+    may_continue,
     split_token,
     token_parts,
 )
@@ -28,7 +27,7 @@ from studio.core.text.typography import MARKS, MAX_TOKEN_CHARS, PAUSE, TOKEN, WH
 
 MAX_HELD_TOKENS = 6
 _RUNS = re.compile(f"[{WHITE}]+|[^{WHITE}]+")
-MAX_TAG_CHARS = 1000  # of a tag of markup that goes on over white space
+MAX_TAG_CHARS = 1000  # of a markup tag with white space
 _MAX_GAP_CHARS = 40  # of white space inside a token
 _LINE_BREAK = re.compile("\r\n|[\n\r\v\f\x85\u2028\u2029]")
 
@@ -72,7 +71,7 @@ class TextPosition:
 
 @dataclass
 class WordChanges:
-    """What a push committed, and what it found unsupported; each in text order."""
+    """Words that a push committed, and unsupported spans; each in text order."""
 
     words: list[SpokenWord] = field(default_factory=list[SpokenWord])
     unsupported: list[UnsupportedSpan] = field(default_factory=list[UnsupportedSpan])
@@ -89,12 +88,12 @@ def common_prefix(one: Sequence[object], other: Sequence[object]) -> int:
 
 
 def is_spoken_word(word: str) -> bool:
-    """Whether this is a valid spoken word of English, as nets that can be given frames accept."""
+    """Whether this is a valid spoken word of English, as nets with teacher forcing accept."""
     return ENGLISH.spoken.fullmatch(word) is not None
 
 
 def whole_text(normalise: Normaliser, text: str) -> WordChanges:
-    """What a whole text commits."""
+    """The words and unsupported spans of a whole text."""
     stream = WordStream(normalise)
     changes = stream.push(text)
     changes.extend(stream.end())
@@ -109,14 +108,14 @@ class WordStream:
             before are already spoken.
 
     Args:
-        normalise: normalises the tokens of one held group. Its optional attribute ``why`` explains to the listener why
-            a token has no word; ``language`` is that of the text (English).
+        normalise: normalises the tokens of one held group. Its optional attribute ``unread`` is the code
+            of the reason for tokens without a word; ``language`` is that of the text (English).
     """
 
     def __init__(self, normalise: Normaliser) -> None:
         self._use(normalise)
         self._at = 0  # characters received
-        self._token: list[str] = []  # with the white space inside it, and behind it while it may go on
+        self._token: list[str] = []  # with the white space inside it, and after it while it may continue
         self._token_start = self._part_start = 0
         self._before: tuple[str, ...] = ()
         self._written = 0
@@ -126,7 +125,7 @@ class WordStream:
         self.resume_points: list[TextPosition] = []
 
     def set_normaliser(self, normalise: Normaliser) -> WordChanges:
-        """Use this one from the next token on; returns what that commits: the tokens that are held."""
+        """Use this one from the next token on; returns the held tokens, which this commits."""
         if normalise is self._next:
             return WordChanges()
         self._next = normalise
@@ -143,7 +142,7 @@ class WordStream:
         self._language: Language = getattr(normalise, "language", ENGLISH)
 
     def resume_point(self) -> TextPosition | None:
-        """Where reading can resume; None while a token is held or incomplete, and after the end.
+        """The position at which reading can resume; None while a token is held or incomplete, and after the end.
 
         Text appended after the end may be part of the last token, or be normalised together with it.
         """
@@ -177,7 +176,7 @@ class WordStream:
         assert not self._ended, "text after the end"
         for run in _RUNS.finditer(text):
             if run[0][0] in WHITE:
-                if self._may_go_on(run[0]):
+                if self._may_continue_after(run[0]):
                     self._token.append(run[0])
                 else:
                     yield from self._close_token()
@@ -185,7 +184,7 @@ class WordStream:
                 yield WordChanges()
                 continue
             if self._has_gap():
-                if self._goes_on_with(run[0]):
+                if self._continues_with(run[0]):
                     self._part_start = self._at
                 else:
                     yield from self._close_token()
@@ -214,24 +213,24 @@ class WordStream:
         return changes
 
     def _has_gap(self) -> bool:
-        """Whether white space was read behind a token that may go on."""
+        """Whether white space was read after a token that may continue."""
         return bool(self._token) and self._token[-1][0] in WHITE
 
-    def _may_go_on(self, white: str) -> bool:
-        """Whether the token may go on behind so much more white space."""
+    def _may_continue_after(self, white: str) -> bool:
+        """Whether the token may continue after this additional white space."""
         if not self._token:
             return False
         if not self._has_gap():
             is_short = self._at - self._part_start <= MAX_TOKEN_CHARS and self._at - self._token_start <= MAX_TAG_CHARS
-            return is_short and len(white) <= _MAX_GAP_CHARS and self._goes_on()
+            return is_short and len(white) <= _MAX_GAP_CHARS and self._may_continue()
         gap = self._gap() + white
         return len(gap) <= _MAX_GAP_CHARS and len(_LINE_BREAK.findall(gap)) <= 1
 
-    def _goes_on(self) -> bool:
-        return bool(self._language.spaced) or goes_on("".join(self._token))
+    def _may_continue(self) -> bool:
+        return bool(self._language.spaced) or may_continue("".join(self._token))
 
-    def _goes_on_with(self, text: str) -> bool:
-        """Whether the token, behind whose white space this text follows, goes on with it."""
+    def _continues_with(self, text: str) -> bool:
+        """Whether this text, which follows the token's white space, continues the token."""
         token, lines = "".join(self._token).rstrip(WHITE), len(_LINE_BREAK.findall(self._gap()))
         if lines > 1:
             return False
@@ -241,14 +240,14 @@ class WordStream:
             return True
         if is_open_tag(token):
             return text[0].isalpha() or text[0] in "/>"
-        if not goes_on(token):
+        if not may_continue(token):
             return False
         if lines == 1 and token[-2:-1].isdecimal():
             return text[0].isdecimal()
         return lines == 1 and "a" <= text[0] <= "z"
 
     def _gap(self) -> str:
-        """The white space at the token's end; cuts of the input may have parted it."""
+        """The white space at the token's end; it may have arrived in several chunks."""
         text = "".join(self._token)
         return text[len(text.rstrip(WHITE)) :]
 
@@ -313,8 +312,8 @@ def _resume_points(
     for k, ((before, _), (piece, written)) in enumerate(pairwise(held), start=1):
         after = [word for word in words if word.char_start >= piece.char_start]
         if after and words[-len(after) :] == after and before.char_end < piece.char_start:
-            beside = (*committed, *(one.text for one, _ in held[:k]))[-2:]
-            points.append(TextPosition(piece.char_start, after[0].i, written, before=beside))
+            previous = (*committed, *(one.text for one, _ in held[:k]))[-2:]
+            points.append(TextPosition(piece.char_start, after[0].i, written, before=previous))
     return points
 
 

@@ -155,5 +155,5 @@ def _clock(seconds: float, mark: str) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Text of WebVTT, where these signs begin tags, entities and times."""
+    """Text escaped for WebVTT, where these signs begin tags, entities and times."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

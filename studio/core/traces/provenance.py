@@ -24,7 +24,7 @@ _PACKAGES = (
 )
 _IN_TRACES = ("python", "streaming-tts-studio", "numpy", "torch", "torchaudio")
 
-ANOTHER_SYSTEM = "another system"  # the device of what no voice of the studio spoke
+ANOTHER_SYSTEM = "another system"  # ``device`` of speech that is not by a voice of the studio
 
 
 def provenance(card: Card, *, device: str, threads: int, temperature: float) -> dict[str, Any]:
@@ -75,7 +75,7 @@ def git_sha(folder: Path | None = None) -> str:
 
 
 def command_lines(command: list[str]) -> list[str]:
-    """Output lines of a program; none where it is missing or fails."""
+    """Output lines of a program; none if it is missing or fails."""
     if shutil.which(command[0]) is None:
         return []
     done = subprocess.run(command, capture_output=True, text=True, check=False)

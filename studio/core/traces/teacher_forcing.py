@@ -1,4 +1,4 @@
-"""Teacher forcing: running a model on given frames instead of drawn ones; data classes and engine ports.
+"""Teacher forcing: running a model on given frames instead of sampled ones; data classes and engine ports.
 
 Two inputs: a recording with its text, which becomes a trace, and a trace's own frames, for its attention. Neither uses
 a concurrency slot.
@@ -43,7 +43,7 @@ class TeacherForcingRequest:
         text: its words.
         voice: ``name`` or ``name:speaker``; empty for the engine's first voice.
         options: the family's, by name; absent ones take their defaults.
-        spans: times of its words, in the place of ``text``; empty where the model finds the ends of words itself.
+        spans: times of its words, in place of ``text``; empty if the model finds the ends of words itself.
         placed_by: source of ``spans``.
     """
 
@@ -80,7 +80,7 @@ class TeacherForcingResult:
         return self.by_layer.astype(np.float32).mean(0)
 
     def difference(self, p_eos: np.ndarray) -> float:
-        """Largest difference from a trace's p_eos; NaN where nothing can be compared.
+        """Largest difference from a trace's p_eos; NaN if nothing can be compared.
 
         A small one shows that the model was fed the same text as when the trace was made.
         """
@@ -98,7 +98,7 @@ class TeacherForcingResult:
 
 
 def stored_attention(trace: Trace) -> TeacherForcingResult | None:
-    """The attention stored in a trace, as one layer; None where there is none."""
+    """The attention stored in a trace, as one layer; None if there is none."""
     if "attention" not in trace.layers:
         return None
     unknown = np.full(len(trace.p_eos), np.nan, np.float32)
@@ -118,7 +118,7 @@ def never_stop() -> bool:
 
 @runtime_checkable
 class SupportsAttention(Protocol):
-    """An engine that computes attention; one call at a time, on the caller's thread, beside spoken utterances."""
+    """An engine that computes attention; one call at a time, on the caller's thread, while utterances are spoken."""
 
     def compute_attention(self, trace: Trace, should_continue: Callable[[], bool] = never_stop) -> TeacherForcingResult:
         """The model's attention while it made a trace's frames; the trace is not changed.
@@ -128,7 +128,7 @@ class SupportsAttention(Protocol):
 
         Raises:
             Busy: another computation is running.
-            BadFile: the trace holds no frames, or does not say what was fed.
+            BadFile: the trace holds no frames, or does not record the model's input.
             BadVoice: its voice is missing or has changed.
             NotSupported: its family does not support teacher forcing.
             CallerGone: ``should_continue`` returned False.

@@ -1,8 +1,7 @@
 """Praat TextGrids: tiers of intervals or points in seconds; written in the long text form, read in all three.
 
 As in Praat's manual ("TextGrid file formats"), only free-standing numbers, quoted texts and flags count; a number
-may also follow an equals sign. praatio is not
-used since it drops the sign of negative times and reads no exponents.
+may also follow an equals sign. praatio is not used since it drops the sign of negative times and reads no exponents.
 """
 
 import math

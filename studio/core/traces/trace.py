@@ -2,7 +2,7 @@
 
 A trace is a zip of meta.json (provenance), events.jsonl, audio.wav and layers.npz (frames uint8 [T, C], p_eos
 float32 [T], and the arrays of ``Trace.layers``). While it is written, and after a crash, it is a folder with the raw
-files frames.u8 and p_eos.f32 in the place of layers.npz. ``open_trace`` reads both.
+files frames.u8 and p_eos.f32 in place of layers.npz. ``open_trace`` reads both.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -85,10 +85,10 @@ class Trace:
 
     @property
     def request(self) -> SpeakRequest:
-        """The request that repeats the utterance; on the same software, files, device and threads with equal samples.
+        """The request that repeats the utterance, with equal samples on the same software, files, device and threads.
 
         Raises:
-            BadFile: the trace does not say, or was not spoken by a voice.
+            BadFile: the trace does not record it, or was not spoken by a voice.
         """
         if self.meta.get("source") == "forced":
             raise BadFile("this is a recording that was sent through a model", "nothing of it was spoken by a voice")
@@ -101,7 +101,7 @@ class Trace:
 
     @property
     def is_spoken(self) -> bool:
-        """Whether a voice spoke this sound: it is no recording, and was not made from another trace."""
+        """Whether a voice spoke this sound: it is not a recording, and was not made from another trace."""
         return self.meta.get("source") not in _NOT_SPOKEN
 
     @property
@@ -179,7 +179,7 @@ class Trace:
         ]
 
     def pcm_with_waits(self) -> np.ndarray:
-        """int16 PCM with the audible pauses as silence. Raises BadFile where they exceed an hour."""
+        """int16 PCM with the audible pauses as silence. Raises BadFile if they exceed an hour."""
         waits = self.audible_waits()
         if sum(samples for _, samples in waits) > MAX_SILENCE_S * self.rate_hz:
             raise BadFile("the pauses of this trace are longer than an hour", "take its audio without them")
@@ -237,7 +237,7 @@ class LaterRevisions:
     """For each event k, how far back later revisions reach; samples and words before that are final.
 
     Attributes:
-        samples: the first sample that was revised after event k; beyond every sample where none was.
+        samples: the first sample that was revised after event k; beyond every sample if none was.
         words: the number of words that were not revised after event k.
     """
 

@@ -25,7 +25,7 @@ _as_json = json.JSONEncoder(ensure_ascii=False).encode  # faster than dumps, whi
 
 
 def save_trace(trace: Trace, path: Path) -> None:
-    """Write a complete trace into ``path``, a ``.trace``. Raises BadFile where a folder of that name is not empty."""
+    """Write a complete trace into ``path``, a ``.trace``. Raises BadFile if a folder of that name is not empty."""
     writer = TraceWriter(path.with_suffix(""), trace.meta)
     try:
         writer.write(*trace.events)
@@ -41,7 +41,7 @@ def is_written(folder: Path) -> bool:
 
 
 def part_of_trace(path: Path) -> Path:
-    """The incomplete file beside a ``.trace`` that is being closed; a killed process leaves it behind."""
+    """The incomplete file next to a ``.trace`` that is being closed; a killed process leaves it behind."""
     return path.with_name(path.name + durable.PART)
 
 
@@ -61,7 +61,7 @@ class TraceWriter:
         if any(folder.iterdir()):
             raise BadFile(f"the folder {folder} is not empty", "a trace needs a folder of its own")
         self.folder = folder
-        self.bytes_written = 0  # approximate: includes what was revised
+        self.bytes_written = 0  # approximate: includes revised data
         self._meta = dict(meta)
         self._lock = threading.Lock()
         self._closed = False

@@ -21,12 +21,12 @@ from studio.core.events import Event, Frames
 from studio.core.options import OptionSpec
 
 if TYPE_CHECKING:
-    import torch  # rows and the pool, which import this, know no torch
+    import torch  # rows and requests, which import this module, do not import torch
 
 ENTRY_POINTS = "studio.families"
 
 
-PENDING: Final = object()  # a row's output where its input takes another step: it asks for the same input again
+PENDING: Final = object()  # output of a row whose input needs another step; the row asks for the same input again
 
 
 class NotFinite(StudioError):
@@ -50,7 +50,8 @@ class RowOutput:
     Attributes:
         frames: [k, ...] of the voice's acoustic tokenizer, for the vocoder (k may be 0).
         before, after: events before the frames' audio (segment, word_start) and after it; t_ms unset.
-        is_clause_end: the next frames do not continue these, so a vocoder with look-ahead need not wait for them.
+        is_clause_end: True if the next frames are unrelated to these (end of a clause), so that a vocoder with
+            look-ahead does not wait for them.
     """
 
     frames: np.ndarray
@@ -100,7 +101,7 @@ class Row(Protocol):
     slots: tuple[int, ...]
 
     def commit(self, words: Sequence[str]) -> None:
-        """Append spoken words."""
+        """Append committed spoken words."""
         ...
 
     def flush(self) -> None:
@@ -112,11 +113,11 @@ class Row(Protocol):
         ...
 
     def check(self, options: Mapping[str, Any]) -> None:
-        """Raises BadOption unless these options, all of the card's, go together."""
+        """Raises BadOption unless these options (all options of the card) are compatible."""
         ...
 
     def set_options(self, options: Mapping[str, Any], temperature: float | None) -> None:
-        """Set checked options from the next segment on."""
+        """Set options that were checked, from the next segment on."""
         ...
 
     @property
@@ -156,7 +157,7 @@ class Row(Protocol):
 
 @runtime_checkable
 class RevisableRow(Row, Protocol):
-    """A row that supports revision: ``rewrite`` takes any word not spoken yet and opens the text again.
+    """A row that supports revision: ``rewrite`` accepts any word not spoken yet and reopens a text that has ended.
 
     Tokens that depend on a replaced word are fed again before the next segment, with the frames made from them.
     """
@@ -180,7 +181,7 @@ class RevisableRow(Row, Protocol):
         ...
 
     def discard_before(self, checkpoint: Any) -> None:
-        """No earlier checkpoint will be restored."""
+        """Discard state that only earlier checkpoints need; none of them will be restored."""
         ...
 
 
@@ -208,7 +209,7 @@ class Family(Protocol):
     Attributes:
         slots: the state of all rows, first dimension = slot; ``reset(slot)`` prepares one for a new row.
         modules: by name, in the order in which the scheduler runs them.
-        slots_per_row: slots that a row needs (guidance needs two).
+        slots_per_row: number of slots that a row needs (two with guidance).
     """
 
     slots: Any
@@ -228,7 +229,7 @@ class Family(Protocol):
 
 @runtime_checkable
 class SupportsManyFrames(Protocol):
-    """A module that can feed back frames several times in one run (GPU), for rows that are far enough ahead."""
+    """A module that can generate several frames in one run (GPU), for rows with enough buffered audio."""
 
     max_frames: int
 
@@ -247,16 +248,16 @@ class SupportsCapture(Protocol):
     """A module whose kernels are compiled and whose steps are captured before the first utterance (GPU)."""
 
     def capture_steps(self) -> Sequence[Callable[[], None]]:
-        """What to call, once each."""
+        """Functions that are each called once."""
         ...
 
 
 @runtime_checkable
 class SupportsLookup(Protocol):
-    """A family that may need long for unknown words (G2P); other rows must not wait meanwhile."""
+    """A family whose look-up of unknown words (G2P) may take long; other rows must not wait for it."""
 
     def start_lookup(self, words: Sequence[str]) -> Future[None] | None:
-        """Prepare words before they are committed: None if they are ready, else a future of the look-up."""
+        """Prepare words before they are committed: None if they are ready, otherwise a future of the look-up."""
         ...
 
 
@@ -275,11 +276,11 @@ class SupportsCodec(Protocol):
 
 @dataclass(frozen=True)
 class NewReference:
-    """What a family makes of a recording, for ``SupportsReferences.add_reference`` and for the disk.
+    """A recording encoded by a family, for ``SupportsReferences.add_reference`` and for storage.
 
     Attributes:
         tensors: by name.
-        length_s: of the recording's part that is used.
+        length_s: length of the part of the recording that is used.
     """
 
     tensors: Mapping[str, np.ndarray]
@@ -298,7 +299,7 @@ class SupportsReferences(Protocol):
 
         Args:
             samples: float32 [T] at the voice's rate: speech without pauses around it, at a usual level.
-            words: the spoken words that it says; empty where the family needs none.
+            words: the spoken words of the recording; empty if the family needs none.
 
         Raises BadRecording: the recording and the words do not match.
         """
@@ -315,13 +316,13 @@ class FamilyInfo:
 
     Attributes:
         options: with their defaults.
-        look_ahead_words: committed words that a word waits for, with these defaults.
+        look_ahead_words: number of further committed words that a word waits for, with the default options.
         load: (card, folder, device, slot count) -> family.
         notes: limitations, for the card.
         compared: option sets that benchmark tables compare.
         supports_teacher_forcing: whether the family is a ``common.teacher_forcing.TeacherForcedFamily``.
-        fade: how its paper joins chunks that are vocoded apart, a name of ``studio.engine.vocoders.overlapped``.
-        options_of: the options of a voice by the names of its speakers, if they depend on these.
+        fade: how its paper joins separately vocoded chunks, a name of ``studio.engine.vocoders.overlapped``.
+        options_of: the options of a voice from the names of its speakers, if they depend on them.
         takes_speakers: whether speakers can be added to the voice of a card (``SupportsReferences``).
         needs_transcript: whether adding a speaker needs the words of the recording.
     """

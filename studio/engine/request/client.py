@@ -29,7 +29,7 @@ FULL = 1024  # unread events at which a request stops: 12 s of sound with its fr
 class Outbox:
     """A queue of events stamped with the time since ``begin``; callers of ``put`` share a lock.
 
-    Earlier events follow ``ready``, except for ``queued`` and an end before it.
+    Events put before ``begin`` follow ``ready``, except ``queued`` and the end of an utterance that never begins.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -61,7 +61,7 @@ class Outbox:
 
     @property
     def is_full(self) -> bool:
-        """Whether a listener has so many unread events that no more should be made."""
+        """Whether a listener has so many unread events that no more frames should be made."""
         return self._has_listener and self._queue.qsize() >= FULL
 
     def unread_ms(self) -> float:
@@ -110,7 +110,7 @@ def _without_surrogates(text: str) -> str:
 
 
 class RequestClient:
-    """The calls that any thread may make; the engine's thread reads what they leave (``EngineRequest``)."""
+    """The calls that any thread may make; they store input that the engine's thread reads (``EngineRequest``)."""
 
     def __init__(
         self,
@@ -135,7 +135,7 @@ class RequestClient:
         self._lock = threading.RLock()
         self._normalise = normalise
         self._intake = TextIntake(self._normaliser_for(ready.options), self._lock)
-        self._lookup: tuple[IntakeStep, Future[None]] | None = None  # a step whose words are being looked up
+        self._lookup: tuple[IntakeStep, Future[None]] | None = None  # an intake step whose words are being looked up
         self._playback = PlaybackTracker(voice.card.sample_rate_hz)
         self._waits = WaitTracker(voice.card.sample_rate_hz, voice.card.time_base.frame_ms)
         self._outbox = Outbox(clock)
@@ -187,7 +187,7 @@ class RequestClient:
         self._wake()
 
     def drain(self) -> None:
-        """Close the input: speak what is committed, drop the unfinished last word."""
+        """Close the input: speak the committed words, drop the unfinished last word."""
         with self._lock:
             if self._input_closed:
                 return
@@ -196,11 +196,11 @@ class RequestClient:
         self._wake()
 
     def set_options(self, options: Mapping[str, Any], temperature: float | None = None) -> None:
-        """Options from the next segment on; the language is that of text that follows. Raises BadOption, Closed."""
+        """Set options from the next segment on; a new language is that of later text. Raises BadOption, Closed."""
         if temperature is not None:
             check_temperature(temperature)
         with self._lock:
-            self._check_open("the options of an utterance whose text has ended do not change")
+            self._check_open("options cannot change after the text has ended")
             merged = merge_options(self.card.options, options, self._options)
             self._row.check(merged)
             normalise = self._normaliser_for(merged)
@@ -249,9 +249,9 @@ class RequestClient:
             settled_words = self._revision_points.settled_words(floor)
             settled = self._intake.settled_chars(settled_words)
             if char_start < settled:
-                raise TooLate(f"the first {settled} characters are said or being said", "revise what follows them")
+                raise TooLate(f"the first {settled} characters are spoken or being spoken", "revise what follows them")
             if self._intake.continues_word(char_start, text, settled_words):
-                raise TooLate("the last word is said or being said", "begin what follows it with a space")
+                raise TooLate("the last word is spoken or being spoken", "begin what follows it with a space")
             self._check_room(len(text))
             char = self._intake.revise(char_start, text)
             if char is None:
@@ -314,8 +314,8 @@ class RequestClient:
     def _check_room(self, chars: int) -> None:
         if self._intake.unread_chars + chars > MAX_PENDING_CHARS:
             raise Full(
-                f"{MAX_PENDING_CHARS:,} characters wait to be spoken already",
-                "send more when some of it has been spoken",
+                f"{MAX_PENDING_CHARS:,} characters are waiting to be spoken",
+                "send more when some of them have been spoken",
             )
 
     def _touch(self) -> float:
@@ -328,7 +328,7 @@ class RequestClient:
             raise Closed(why_not, "open another one")
 
     def _emit(self, *events: ev.Event) -> None:
-        with self._lock:  # one order for all threads; nothing follows the last event
+        with self._lock:  # the same order for all threads; nothing follows the last event
             for event in events:
                 if self._outbox.is_over:
                     return

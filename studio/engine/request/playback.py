@@ -1,4 +1,4 @@
-"""What the listener's player has played, why it pauses, and the points that an utterance can go back to."""
+"""Playback position of an utterance, the causes of its pauses, and the points to which it can return."""
 
 import math
 from collections import deque
@@ -43,7 +43,7 @@ class PlaybackTracker:
     def __init__(self, rate_hz: int) -> None:
         self.sample = 0
         self._word_chars: dict[int, int] = {}  # of committed words
-        self._segment: ev.Segment | None = None  # open, and its words are reported at its end
+        self._segment: ev.Segment | None = None  # the current one, if its words are reported at its end
         self._onset: int | None = None  # sample at which its first word starts
         self._spoken_chars, self._spoken_samples = _CHARACTERS, round(_CHARACTERS * _CHARACTER_S * rate_hz)
         self._extent = PlayedExtent(0, None, 0)
@@ -95,20 +95,20 @@ class PlaybackTracker:
         self._ends = deque(one for one in self._ends if one[0] <= from_sample)
 
     def played_until(self, sample: int) -> PlayedExtent:
-        """What was played when everything before a sample and before the last report was."""
+        """What has been played if playback has reached a sample, or the last report if that is later."""
         self._advance(max(sample, self.sample))
         return self._extent
 
     def estimate_open_segment(self, samples: int) -> list[ev.Event]:
-        """Word boundaries inside the open segment, which is broken off, in proportion to the words' characters.
+        """Estimated word boundaries inside a segment that was cut off, in proportion to the words' characters.
 
-        The segment's length is estimated from the speaking rate so far, or is what was made of it, if that is more.
+        The segment's length is estimated from the speaking rate so far; it is at least the length already made.
 
         Args:
-            samples: made.
+            samples: number of samples made so far.
         """
         segment, onset, events = self._segment, self._onset, list[ev.Event]()
-        if segment is None or onset is None:  # no word of it sounds yet
+        if segment is None or onset is None:  # no word of it has started
             return events
         chars = self._chars_of(segment)
         char_samples = max(self._spoken_samples / self._spoken_chars, (samples - onset) / sum(chars))
@@ -139,9 +139,10 @@ class PlaybackTracker:
 
 
 class WaitTracker:
-    """Attributes pauses of the output: to missing text, missing credit, or compute.
+    """Attributes pauses of the output to missing text, missing credit, or compute.
 
-    A frame may take as long to make as it lasts: after text or credit came, only the excess counts as compute.
+    A frame may take as long to make as it lasts: once text or credit has arrived, only additional time counts as
+    compute.
     """
 
     def __init__(self, rate_hz: int, frame_ms: float) -> None:
@@ -166,7 +167,7 @@ class WaitTracker:
             self._resumed_ms = since_ms
 
     def on_samples(self, samples: int, at_sample: int, now_ms: float) -> list[ev.Wait]:
-        """Sound was made; returns the waits that it ended."""
+        """Record new samples; returns the waits that they ended."""
         waits: list[ev.Wait] = []
         if self._dry_at_ms is None:
             self._dry_at_ms = now_ms
@@ -182,13 +183,13 @@ class WaitTracker:
         return -math.inf if self._dry_at_ms is None else self._dry_at_ms - now_ms
 
     def overdue_ms(self, now_ms: float) -> float:
-        """How long an ideal player has had no sound although text and credit are there; 0 before the first sound."""
+        """How long an ideal player has been dry although text and credit were available; 0 before the first sound."""
         if self._dry_at_ms is None or now_ms <= self._dry_at_ms:
             return 0.0
         return sum(one.duration_ms for one in self._split(self._dry_at_ms, 0, now_ms) if one.reason == "compute")
 
     def retract(self, samples: int) -> None:
-        """Samples that were made will not be played."""
+        """Revoke samples: they will not be played."""
         if self._dry_at_ms is not None:
             self._dry_at_ms -= 1000.0 * samples / self._rate_hz
 
@@ -242,7 +243,7 @@ class RevisionPoints:
         self._points: deque[RevisionPoint] = deque()
 
     def record(self, sample: int, played_sample: int) -> int | None:
-        """Record a point, and drop those that cannot be used any more.
+        """Record a point, and drop those that can no longer be used.
 
         Returns:
             Words spoken before the oldest point; None within a segment.
@@ -259,15 +260,15 @@ class RevisionPoints:
         return oldest.spoken
 
     def settled_words(self, floor_sample: int) -> int:
-        """Words that can no longer be revised where nothing before a sample may be taken back."""
+        """Words that can no longer be revised if no sample before ``floor_sample`` may be revoked."""
         usable = self._usable(floor_sample)
         return usable[0].row.spoken if usable else self.row.spoken
 
     def point_for(self, word: int, floor_sample: int) -> RevisionPoint | None:
-        """The point to go back to so that a word can change; None where nothing need be taken back.
+        """The point to restore so that a word can change; None if nothing has to be revoked, or no point is usable.
 
-        It is the latest one before the net saw the word, else the first usable one: the row then feeds the changed
-        words again.
+        It is the latest one before the net saw the word; otherwise the first usable one, and the row then feeds the
+        changed words again.
         """
         usable = self._usable(floor_sample)
         if self.row.fed <= word or not usable:

@@ -21,8 +21,8 @@ _MAX_READS = 64  # per engine step: text that commits nothing must not delay oth
 class EngineRequest(RequestClient):
     """An utterance of a local engine; see ``studio.core.ports.Utterance``.
 
-    It takes text at once, and speaks after ``begin``, when its row has KV slots. The methods here are called by the
-    engine's thread alone.
+    It accepts text immediately, and speaks after ``begin``, when its row has KV slots. Only the engine's thread calls
+    the methods here.
     """
 
     @property
@@ -37,7 +37,7 @@ class EngineRequest(RequestClient):
 
     @property
     def samples(self) -> int:
-        """Samples made."""
+        """Number of samples made so far."""
         return self._samples
 
     @property
@@ -52,15 +52,15 @@ class EngineRequest(RequestClient):
         return max(self._clock.now_ms() - self._used_ms, self._outbox.unread_ms())
 
     def buffered_ms(self, now_ms: float) -> float:
-        """Sound that the listener's player still has; minus infinity before the first."""
+        """Estimated audio left in the player's buffer; minus infinity before the first sample."""
         return self._waits.buffered_ms(now_ms)
 
     def overdue_ms(self) -> float:
-        """How long the listener's player has had no sound that could have been made; 0 before the first."""
+        """Duration of the current underrun caused by compute; 0 before the first sample."""
         return 0.0 if self.done else self._waits.overdue_ms(self._clock.now_ms())
 
     def set_queue_position(self, ahead: int) -> None:
-        """Report how many are ahead in the queue, where that changed."""
+        """Report the number of requests ahead in the queue, if it changed."""
         if ahead != self._queue_position:
             self._queue_position = ahead
             self._emit(ev.Queued(ahead=ahead))
@@ -97,13 +97,13 @@ class EngineRequest(RequestClient):
                 break
             self._commit(step)
             progressed = True
-        # After all reads: next_input plans a segment, and the plan must not depend on the time of the call.
+        # After all reads: next_input plans a segment, and the plan must not depend on when it is called.
         if progressed and self._waits.awaits_text and self._row.next_input() is not None:
             self._waits.resume(self._intake.at_ms)
         return progressed
 
     def _next_intake_step(self) -> IntakeStep | None:
-        """The next step; None where nothing is unread, and while words are looked up."""
+        """The next step; None if nothing is unread, and while words are being looked up."""
         if self._lookup is None:
             step = self._intake.step()
             lookup = None if step is None else self.voice.start_lookup([word.word for word in step.changes.words])
@@ -139,13 +139,13 @@ class EngineRequest(RequestClient):
         return next_input
 
     def on_output(self, outputs: Any, share_ms: float) -> None:
-        """Take a module's result; events that precede the sound are sent at once (t1 of the ladder)."""
+        """Take a module's result; events that precede the sound are sent at once (t1 in ``studio.measure.latency``)."""
         self._compute_ms += share_ms
         self._output = self._word_times.move(self._row.on_output(outputs))
         self._emit(*self._output.before)
 
     def on_outputs(self, outputs: Sequence[Any], share_ms: float) -> None:
-        """Take the outputs of several runs; those after the row wants something else are dropped."""
+        """Take the outputs of several runs; those after the row needs another input are dropped."""
         row, word_times = self._row, self._word_times
         parts = [word_times.move(row.on_output(outputs[0]))]
         for output in outputs[1:]:
@@ -158,9 +158,9 @@ class EngineRequest(RequestClient):
         self._emit(*joined.before)
 
     def frames_ahead(self, now_ms: float, low_ms: float, most: int, least: int = 1) -> int:
-        """How many frames are made at once: as many as the listener has sound meanwhile, and at least ``least``.
+        """Number of frames to make in one run: as many as the buffered audio above ``low_ms``, at least ``least``.
 
-        1 before the first sound, and never more than the credit.
+        1 before the first sound; at most ``most``, and what the credit allows.
         """
         samples, spare_ms = self.card.frame_samples, self._waits.buffered_ms(now_ms) - low_ms
         if spare_ms == -math.inf:  # before the first sound
@@ -178,7 +178,7 @@ class EngineRequest(RequestClient):
     def on_samples(self, samples: np.ndarray, share_ms: float) -> None:
         """Send samples, float32 [T] in [-1, 1]. Raises NotFinite."""
         self._compute_ms += share_ms
-        if not math.isfinite(samples.sum()):  # of numbers up to 1 it is finite, unless one of them is not
+        if not math.isfinite(samples.sum()):  # the sum of samples in [-1, 1] is finite unless a sample is not
             raise NotFinite("the vocoder's output is not finite", "its weights may be damaged")
         if len(samples):
             levels = samples * np.float32(32768.0)
@@ -213,7 +213,7 @@ class EngineRequest(RequestClient):
             if wait.reason == "compute":
                 self.stalls, self.stalled_ms = self.stalls + 1, self.stalled_ms + wait.duration_ms
             self._emit(wait)
-        sample, self._samples = self._samples, self._samples + len(pcm)  # before the event: it may be reported at once
+        sample, self._samples = self._samples, self._samples + len(pcm)  # before the event: it may be played at once
         self._emit(ev.Audio(sample=sample, pcm=pcm))
         self._touch()
 
@@ -230,7 +230,7 @@ class EngineRequest(RequestClient):
     def _read_revision(self) -> bool:
         """Go back to where the text changed, but not before what may have been played.
 
-        A change of text that no segment has seen takes nothing back. Words that are being looked up are read again.
+        A change of text that no segment has seen revokes no audio. Words that are being looked up are read again.
         """
         if self._revision is None:
             return False

@@ -11,14 +11,14 @@ from studio.core.ports import Normaliser
 from studio.core.text.typography import WHITE
 from studio.core.text.words import TextPosition, WordChanges, WordStream, common_prefix
 
-_POSITION_CHARS = 4096  # text without a word gets a position this often
+_POSITION_CHARS = 4096  # interval of positions in text without words
 
 
 @dataclass(frozen=True)
 class _Push:
     at_ms: float
     text: str
-    normalise: Normaliser  # at the time of the push: a later change of language does not concern this text
+    normalise: Normaliser  # at the time of the push: a later change of language does not affect this text
 
 
 class _Piece(NamedTuple):
@@ -48,12 +48,12 @@ class IntakeStep:
 
 
 class TextIntake:
-    """Takes text from clients, and is read as words are needed.
+    """Stores text from clients; the engine reads it as words are needed.
 
     Attributes:
         chars: length of the text as sent.
-        unread_chars: of it, not read yet.
-        at_ms: arrival of what was read last.
+        unread_chars: number of these characters not read yet.
+        at_ms: arrival time of what was read last.
     """
 
     def __init__(self, normalise: Normaliser, lock: threading.RLock, words: WordStream | None = None) -> None:
@@ -84,7 +84,7 @@ class TextIntake:
         self._inbox.append(_Push(at_ms, text, self._normalise))
 
     def set_normaliser(self, normalise: Normaliser) -> None:
-        """Read text that is sent from now on as this one does; a word that has begun is not concerned."""
+        """Use this normaliser for text sent from now on; a word that has begun keeps the previous one."""
         self._normalise = normalise
 
     def flush(self, at_ms: float) -> None:
@@ -113,7 +113,7 @@ class TextIntake:
         return [one for one in (*self._positions, *self._inner_positions) if one.words >= settled_words]
 
     def revise(self, char_start: int, text: str) -> int | None:
-        """Replace the text from a character on; returns where it begins to differ, None where it does not."""
+        """Replace the text from a character on; returns where it begins to differ, None if it is the same."""
         old = self._text_from(char_start)
         if old == text:
             return None
@@ -128,10 +128,10 @@ class TextIntake:
         """Go back so that all text from a character on is read again.
 
         Args:
-            unused: the last step, if its words were not used: they are read again too.
+            unused: the last step, if its words were not used: they are read again as well.
 
         Returns:
-            How many words stay: at least the settled ones.
+            Number of words that remain, at least the settled ones.
         """
         used_words = sys.maxsize if unused is None else unused.changes.words[0].i
         end = self._end_position
@@ -154,7 +154,7 @@ class TextIntake:
         self._feeding = iter(())
         has_flush = any(isinstance(one, _Flush) for one in self._inbox) or (unused is not None and unused.is_flush)
         self.unread_chars = self.chars - position.at
-        # In pieces as they came: joining a million characters for each revised word would delay other requests.
+        # In pieces as they arrived: joining a million characters for each revised word would delay other requests.
         pieces = self._pieces_from(position.at) or [_Piece(position.at, "", self._normalise)]
         self._inbox = deque(_Push(at_ms, one.text, one.normalise) for one in pieces)
         if has_flush:
@@ -175,7 +175,7 @@ class TextIntake:
         self._inbox = deque(replace(one, at_ms=at_ms) for one in self._inbox)
 
     def step(self) -> IntakeStep | None:
-        """Read a bounded piece; None where nothing is unread."""
+        """Read a bounded piece; None if nothing is unread."""
         step = self._read()
         if step is not None:
             with self._lock:

@@ -293,7 +293,7 @@ def revocode_by_segment(
     if length_s > MAX_RECORDING_S:
         raise BadFile(f"{length_s:.0f} s of sound are too long for this", f"give at most {MAX_RECORDING_S:.0f} s")
     if not has_files(card, trace.meta.get("checkpoint_sha256", {})):
-        raise BadVoice(f"{card.name} has other weights than when this was made", "speak the text again")
+        raise BadVoice(f"the weights of {card.name} have changed since this was made", "speak the text again")
     if vocoder.look_ahead_frames:
         raise NotSupported(f"the vocoder of {card.name} is overlapped already", "compare it with another voice")
     tokenizer = acoustic_tokenizer(card.alphabet)

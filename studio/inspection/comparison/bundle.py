@@ -23,7 +23,7 @@ from studio.inspection.comparison.compare import (
 from studio.measure.prosody import prosody
 from studio.measure.report import plain
 
-MOST_DB = 30.0  # of a difference, as it is drawn
+MOST_DB = 30.0  # limit of a drawn difference
 _NONE, _EQUAL, _REACH = 0, 128, 127  # of a picture's bytes
 
 
@@ -241,6 +241,6 @@ def _table(title: str, columns: Sequence[str], rows: Iterable[Iterable[object]])
 
 
 def _cell(value: object) -> str:
-    if value is None or value != value:  # what is not a number
+    if value is None or value != value:  # NaN
         return "-"
     return f"{value:,.2f}" if isinstance(value, float) else str(value)

@@ -11,7 +11,7 @@ from studio.core.errors import BadText
 from studio.measure.signal import active_level_db, mel_filters
 from studio.measure.word_timing import SpokenSpan, letters
 
-MAX_CELLS = 10_000_000  # of the table of two texts, 3,100 words each without their common ends
+MAX_CELLS = 10_000_000  # of the table of two texts: 3,100 words each, without their common ends
 
 
 @dataclass(frozen=True)
@@ -20,18 +20,18 @@ class TimeMap:
 
     Attributes:
         axis_s, own_s: float64 [K], knots on the axis and in the utterance's own sound, neither decreasing. Where
-            ``own_s`` is constant, the utterance lacks what others have; where ``axis_s`` is, the others lack it.
+            ``own_s`` is constant, the utterance lacks words of the others; where ``axis_s`` is, they lack its words.
     """
 
     axis_s: np.ndarray
     own_s: np.ndarray
 
     def own(self, axis_s: np.ndarray) -> np.ndarray:
-        """Axis times as times of its own sound; extrapolated with slope 1."""
+        """Convert axis times to times of its sound; extrapolated with slope 1."""
         return _interpolate(axis_s, self.axis_s, self.own_s)
 
     def axis(self, own_s: np.ndarray) -> np.ndarray:
-        """Times of its own sound as axis times."""
+        """Convert times of its sound to axis times."""
         return _interpolate(own_s, self.own_s, self.axis_s)
 
 
@@ -157,7 +157,7 @@ def spectrogram_db(pcm: np.ndarray, rate_hz: int, at_s: np.ndarray, high_hz: flo
     Args:
         pcm: int16 [T].
         at_s: float64 [N], in any order.
-        high_hz: upper edge of the highest band; equal for all that are compared.
+        high_hz: upper edge of the highest band; the same for all utterances of a comparison.
     """
     window_samples = round(_WINDOW_S * rate_hz)
     fft_samples = 1 << (window_samples - 1).bit_length()
@@ -184,12 +184,12 @@ def difference_db(one: np.ndarray, other: np.ndarray) -> np.ndarray:
 
 
 def on_axis(pcm: np.ndarray, rate_hz: int, laid: TimeMap, at_s: np.ndarray, high_hz: float) -> np.ndarray:
-    """The spectrogram of an utterance at axis times: float32 [bands, N]; NaN where its own time stands still."""
+    """The spectrogram of an utterance at axis times: float32 [bands, N]; NaN where ``own_s`` is constant."""
     own_s = laid.own(at_s)
     picture = spectrogram_db(pcm, rate_hz, own_s, high_hz)
     edge = np.clip(np.searchsorted(laid.axis_s, at_s, side="right"), 1, len(laid.axis_s) - 1)
-    stands = (laid.own_s[edge] <= laid.own_s[edge - 1]) & (at_s >= laid.axis_s[0]) & (at_s < laid.axis_s[-1])
-    picture[:, stands] = np.nan
+    constant = (laid.own_s[edge] <= laid.own_s[edge - 1]) & (at_s >= laid.axis_s[0]) & (at_s < laid.axis_s[-1])
+    picture[:, constant] = np.nan
     return picture
 
 

@@ -28,7 +28,7 @@ from studio.measure.prosody import Prosody
 from studio.measure.word_timing import SpokenSpan
 
 MAX_UTTERANCES = 8  # the keys 1 to 8 select them
-MIN_SHARED_WORDS = 0.5  # of the shorter text; with fewer it is another text
+MIN_SHARED_WORDS = 0.5  # of the shorter text; with fewer, the texts count as different
 _LEAST_WORDS = 3  # for a correlation
 
 
@@ -160,7 +160,7 @@ def compare(utterances: Sequence[ComparedUtterance]) -> UtteranceComparison:
         tuple(words_of[k][index_of[k][i]] if i in index_of[k] else None for k in range(len(utterances)))
         for i in range(len(ours.words))
     )
-    # ``stretched`` wants the reference first
+    # ``stretched`` requires the reference first
     order = [reference, *(k for k in range(len(utterances)) if k != reference)]
     maps = stretched([utterances[k].words for k in order], [pairs[k] for k in order], [lengths_s[k] for k in order])
     by_word = tuple(maps[order.index(k)] for k in range(len(utterances))) if can_stretch else ()
@@ -217,7 +217,7 @@ def spectral_difference(comparison: UtteranceComparison, one: int, other: int, *
         raise BadOption(f"there is no pair {one + 1} and {other + 1}", f"there are 1 to {len(comparison.utterances)}")
     at_s, maps = columns_s(comparison.length_s(stretch=stretch)), comparison.maps(stretch=stretch)
     pair = [comparison.utterances[k].trace for k in (one, other)]
-    high_hz = min(HIGH_HZ, *(trace.rate_hz / 2.0 for trace in pair))  # what both have
+    high_hz = min(HIGH_HZ, *(trace.rate_hz / 2.0 for trace in pair))  # present in both
     pictures = [
         on_axis(trace.pcm, trace.rate_hz, maps[k], at_s, high_hz) for k, trace in zip((one, other), pair, strict=True)
     ]
@@ -272,12 +272,12 @@ def _middle(values: Any) -> float | None:
 
 
 MAX_CHARS = 60
-AT_ONCE_MS = 300.0  # a text that arrived within this time was not typed
+AT_ONCE_MS = 300.0  # a text that arrived in at most this time was not typed
 _KINDS = ("voice", "speaker", "family", "vocoder", "seed", "temperature", "device")
 
 
 def labels(traces: Sequence[Trace]) -> list[str]:
-    """A label for each: the values that differ, else voice and speaker; ``recording`` where nothing is known.
+    """A label for each: the values that differ, else voice and speaker; ``recording`` without metadata.
 
     Equal labels are distinguished by how the text arrived.
     """

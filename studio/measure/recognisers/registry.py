@@ -1,6 +1,6 @@
 """Recognisers and forced aligners by name.
 
-Recognisers: ``whisper`` is what tables print, with an error rate close to a listener's. ``pocketsphinx`` is small and
+Recognisers: ``whisper`` is what tables print, with an error rate close to a human's. ``pocketsphinx`` is small and
 ships with its weights: for tests, second opinions and machines without network access.
 
 Aligners give the word times of a known text, in several takes if possible. ``pocketsphinx`` has a resolution of 10 ms;

@@ -1,6 +1,6 @@
 """Whisper (Radford et al. 2022) through faster-whisper: the recogniser of the tables.
 
-It turns nonsense into words: compare its error rate with that of the voice's training speech.
+It outputs words even for unintelligible audio: compare its error rate with that of the voice's training speech.
 """
 
 import importlib.metadata

@@ -68,7 +68,7 @@ def load_answers(
         .join(Answer, col(Answer.id) == col(Score.answer_id))
         .join(Trial, col(Trial.id) == col(Answer.trial_id))
         .where(Trial.campaign_id == campaign_id)
-        .order_by(col(Score.answer_id), Score.question, col(Score.slot))  # as exported: sums come out the same
+        .order_by(col(Score.answer_id), Score.question, col(Score.slot))  # as exported, so that sums are equal
     ):
         scores[score.answer_id][score.question, score.slot] = score.value
     outcomes: defaultdict[int, dict[str, str]] = defaultdict(dict)
@@ -112,7 +112,7 @@ def _latencies(session: Session, campaign_id: int) -> dict[str, tuple[float | No
 
 
 def _mid_anchor(session: Session, campaign_id: int) -> str | None:
-    """Anchor made by the studio at 7 kHz; among imported anchors, the one whose name says so."""
+    """The studio's 7 kHz anchor, or else an imported anchor whose name indicates it."""
     anchors = session.exec(select(System).where(System.campaign_id == campaign_id, System.role == "anchor")).all()
     generated = [a.name for a in anchors if json.loads(a.voice).get("low_pass_hz") == MID_ANCHOR_HZ]
     named = [a.name for a in anchors if MID_ANCHOR_NAME.search(a.name)]
@@ -156,7 +156,7 @@ def by_rater(pairs: Sequence[RepeatedAnswer]) -> dict[str, list[RepeatedAnswer]]
 
 
 def consistency_tables(pairs: Sequence[RepeatedAnswer], left_out: set[str]) -> dict[str, Any]:
-    """Self-consistency by question, of the analysed raters, and of every rater, as JSON values."""
+    """Self-consistency by question (of the analysed raters) and by rater (of all), as JSON values."""
     questions: defaultdict[str, list[RepeatedAnswer]] = defaultdict(list)
     for pair in pairs:
         if pair.rater not in left_out:
@@ -176,7 +176,7 @@ _Row = tuple[tuple[str, ...], str, float, bool]  # key without the script, quest
 def campaign_consensus(
     config: CampaignConfig, answers: Sequence[CountedAnswer], pool: set[str]
 ) -> dict[str, RaterConsensus]:
-    """Consensus of every rater who answered test trials; ``pool`` are the raters whose answers form it.
+    """Agreement of every rater of test trials with the other raters; only those in ``pool`` enter the means.
 
     ABX trials have correct answers, so they are not compared.
     """
@@ -184,7 +184,7 @@ def campaign_consensus(
     answer, rows, row = columns.rows(lambda mark: list(_consensus_rows(config, mark)))
     rater, raters = sorted_codes(columns.rater[answer], columns.raters)
     key, group = (codes_of([r[of] for r in rows])[0] for of in (0, 1))
-    if config.gates.consensus_by == "stimulus":  # of a script
+    if config.gates.consensus_by == "stimulus":  # separate keys for each script
         key = np.unique(key[row] * len(columns.items) + columns.item[answer], return_inverse=True)[1]
     else:
         key = key[row]

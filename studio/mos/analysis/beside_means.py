@@ -1,4 +1,4 @@
-"""What referees ask for beside means: rank tests, and MOS without the raters' bias; as JSON values."""
+"""Analyses that referees request in addition to means: rank tests and bias-corrected MOS; as JSON values."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
@@ -18,18 +18,18 @@ def rank_test_results(
 ) -> dict[str, Any]:
     """Rank tests of each question with means of two or more systems, over raters and over scripts.
 
-    ``systems`` is the same over raters without the systems ``checks`` (hidden reference, anchors), which differ from
-    all others by design; None if there are none, or fewer than two others.
+    ``systems`` is the test over raters without the systems ``checks`` (hidden reference, anchors), which differ from
+    all others by design; None if there are no such systems, or fewer than two others.
     """
 
     def tests(ratings: Ratings) -> dict[str, Any]:
         used = [name for code, name in enumerate(ratings.systems) if (ratings.system == code).any()]
-        judged = [name for name in used if name not in checks]
-        has_checks = 2 <= len(judged) < len(used)
+        others = [name for name in used if name not in checks]
+        has_checks = 2 <= len(others) < len(used)
         return {
             "rater": asdict(rank_tests(ratings, "rater")),
             "item": asdict(rank_tests(ratings, "item")),
-            "systems": asdict(rank_tests(ratings, "rater", judged)) if has_checks else None,
+            "systems": asdict(rank_tests(ratings, "rater", others)) if has_checks else None,
         }
 
     return _by_question(questions, answers, tables, tests)
@@ -38,7 +38,7 @@ def rank_test_results(
 def subject_bias_results(
     questions: Sequence[Question], answers: Sequence[CountedAnswer], tables: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Means without the raters' bias of each question; ``reason`` says why there are none."""
+    """Bias-corrected means of each question; ``reason`` says why there are none."""
     return _by_question(questions, answers, tables, lambda ratings: asdict(subject_bias(ratings)))
 
 

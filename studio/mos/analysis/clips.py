@@ -235,7 +235,7 @@ def _comparisons(answers: Sequence[CountedAnswer], question: Question, system: s
 def _oriented(
     interval: tuple[float | None, float | None, float | None], total: float, is_reversed: bool
 ) -> tuple[float | None, ...]:
-    """Low, value and high; of ``total`` minus the value if reversed."""
+    """The interval (low, value, high); of ``total`` minus the value if reversed."""
     return tuple(None if v is None else total - v for v in interval[::-1]) if is_reversed else interval
 
 

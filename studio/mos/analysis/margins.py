@@ -23,13 +23,13 @@ def margin_results(
     """Tests with a margin as JSON values: one entry for each question with scores, and one for the preference.
 
     Args:
-        tables: of ``Kind.analyse``.
+        tables: result of ``Kind.analyse``.
         questions: with ``id``, ``low`` and ``high``.
-        margins: of the campaign, or of its owner now.
+        margins: those of the campaign, or those that its owner requests for this call.
         baseline: the system that the others are tested against; None tests every pair.
         anchors: systems that are not tested.
 
-    Raises BadOption for a margin that a scale cannot exceed.
+    Raises BadOption for a margin that no difference on its scale can exceed.
     """
     entries: list[dict[str, Any]] = []
     skipped = set(anchors)
@@ -58,7 +58,7 @@ def margin_results(
     return entries
 
 
-_STEPS = 20  # longest scale that is said to have steps
+_STEPS = 20  # longest scale whose unit is called a step; longer scales have points
 
 
 def _oriented(

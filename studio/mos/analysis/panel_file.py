@@ -30,7 +30,7 @@ def panel_csv(session: Session, campaign: Campaign) -> str:
 
 
 def _columns(panels: Sequence[PanelNames]) -> list[str]:
-    """The parameters of the panels that raters came from; Prolific's without any."""
+    """The parameters of these panels; Prolific's if there are none."""
     return list(dict.fromkeys(name for panel in panels or [PANELS["Prolific"]] for name in panel.names))
 
 

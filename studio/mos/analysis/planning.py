@@ -56,7 +56,7 @@ _MAX_FAILING = 0.2  # share of careful raters that a gate may fail without a war
 
 @dataclass(frozen=True)
 class Pilot:
-    """A campaign as pilot of another."""
+    """A campaign used as the pilot of another."""
 
     test: PlannedTest  # the planned test
     question: str | None  # the question whose scores were used; None for votes
@@ -234,7 +234,7 @@ def advice(session: Session, campaign: Campaign) -> list[StudioError]:
 
 
 def _on_parts(session: Session, campaign: Campaign, config: CampaignConfig) -> list[StudioError]:
-    """Tests that continue with this one but whose raters cannot."""
+    """Warnings for tests that continue with this one although their raters cannot enter it."""
     warnings: list[StudioError] = []
     for other, first in preceding_campaigns(session, campaign):
         continues = f"{other.name!r} continues with this test, which"
@@ -248,7 +248,7 @@ def _on_parts(session: Session, campaign: Campaign, config: CampaignConfig) -> l
 
 
 def _on_consensus(config: CampaignConfig, run: LoadedCampaign | None) -> list[StudioError]:
-    """A minimum agreement that can judge no rater, or that few careful raters would reach."""
+    """Warnings for a minimum agreement that applies to no rater, or that too many careful raters would miss."""
     gates, prefix = config.gates, "agreement with the others judges no rater:"
     if not gates.min_consensus:
         return []
@@ -290,7 +290,7 @@ class ConsensusGateReach:
 
 
 def consensus_reach(run: LoadedCampaign) -> ConsensusGateReach:
-    """Effect of a campaign's minimum agreement, by the answers that ``agreement.campaign_consensus`` compares."""
+    """Effect of a campaign's minimum agreement, by the answers that ``campaign_consensus`` compares."""
     trials = min(run.config.trials_per_sitting, len(run.units))
     occurrences = Counter(stimulus for unit in run.units for stimulus in unit.stimuli)
     comparable = sum(sorted((_comparable(run, unit, occurrences) for unit in run.units), reverse=True)[:trials])
@@ -299,7 +299,7 @@ def consensus_reach(run: LoadedCampaign) -> ConsensusGateReach:
 
 
 def _comparable(run: LoadedCampaign, unit: Unit, occurrences: Counter[int]) -> int:
-    """Answers of a trial that other raters give too."""
+    """Number of answers to a trial that can be compared with those of other raters."""
     config, quota = run.config, run.config.raters_per_stimulus
     by_system = config.gates.consensus_by == "system" and (run.kind.is_standing or raters_needed(run) > 1)
     choices = 1 if config.choices else 0

@@ -59,23 +59,23 @@ class RaterVerdicts:
 
     @property
     def accept(self) -> Verdict:
-        """Whether to pay: unknown until finished, and for raters who failed traps, but fewer than allow a rejection."""
+        """Whether to pay; unknown until finished, and after failed traps that are too few for a rejection."""
         if self.failed_traps >= self.reject_after:
             return "fail"
         return "ok" if self.finished and not self.failed_traps else "unknown"
 
     @property
     def use(self) -> Verdict:
-        """Whether to analyse: no gate failed. Unknown, if every gate is; the rater is then analysed."""
+        """Whether to analyse: ok unless a gate failed; unknown (and analysed) if all gates are unknown."""
         return self._use(self.informative)
 
     @property
     def use_without_consensus(self) -> Verdict:
-        """The same without the consensus gate, which depends on other raters' answers."""
+        """``use`` without the consensus gate, which depends on other raters' answers."""
         return self._use(self.informative | {"consensus"})
 
-    def _use(self, but: frozenset[str]) -> Verdict:
-        deciding = {verdict for gate, verdict in self.verdicts.items() if gate not in but}
+    def _use(self, ignored: frozenset[str]) -> Verdict:
+        deciding = {verdict for gate, verdict in self.verdicts.items() if gate not in ignored}
         return "fail" if "fail" in deciding else "ok" if "ok" in deciding else "unknown"
 
 
@@ -103,7 +103,7 @@ def excluded_raters(session: Session, campaign: Campaign) -> set[str]:
 
 
 def individual_verdicts(session: Session, campaign: Campaign) -> list[RaterVerdicts]:
-    """``rater_verdicts`` without the consensus gate: gates that look at each rater alone."""
+    """``rater_verdicts`` without the consensus gate: gates that depend on one rater's data only."""
     config = load_campaign(session, campaign).config
     raters = session.exec(
         select(Rater).where(Rater.campaign_id == campaign.id, Rater.role == "panel").order_by(col(Rater.id))
@@ -155,7 +155,7 @@ def individual_verdicts(session: Session, campaign: Campaign) -> list[RaterVerdi
 
 
 def store_decisions(session: Session, campaign: Campaign) -> list[RaterVerdicts]:
-    """Judge every rater and store both decisions."""
+    """Compute the verdicts on all raters and store both decisions."""
     verdicts = rater_verdicts(session, campaign)
     by_name = {j.pseudonym: j for j in verdicts}
     for rater in session.exec(select(Rater).where(Rater.campaign_id == campaign.id, Rater.role == "panel")):
@@ -245,7 +245,7 @@ def _scores(session: Session, campaign: Campaign) -> defaultdict[int, list[int]]
 
 
 def _too_fast(session: Session, campaign: Campaign) -> defaultdict[int, list[bool]]:
-    """Whether each answer arrived earlier after its trial's first presentation than the reported playback takes."""
+    """Whether each answer arrived sooner after the first display of its trial than the reported playback lasts."""
     result: defaultdict[int, list[bool]] = defaultdict(list)
     query = (
         select(Trial.rater_id, Trial.issued_at, Answer.received_at, func.sum(Play.heard_ms))
@@ -285,7 +285,7 @@ def _sides(session: Session, campaign: Campaign) -> defaultdict[int, list[bool]]
 
 
 def side_verdict(firsts: Sequence[bool], alpha: float) -> Verdict:
-    """Exact two-sided binomial test of one half: the orders of pairs are balanced, so taste has no side.
+    """Exact two-sided binomial test of one half: orders of pairs are balanced, so preferences favour no side.
 
     Unknown if no result of so few answers would be significant.
     """

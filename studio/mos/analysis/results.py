@@ -49,11 +49,10 @@ from studio.mos.store.tables import (
 def overview(session: Session, campaign: Campaign) -> dict[str, Any]:
     """Counts of a campaign.
 
-    ``answers`` are those to test trials, of which ``counted`` enter the tables: those of raters that neither a gate nor
-    the post-screening excludes. ``wanted`` are required (0: open-ended), of ``counted`` with ``replace_excluded``;
-    ``aside`` are those to practice, traps, golds and repeats; ``skipped`` are live trials that raters had to skip.
-    ``stopped`` is the look that closed the campaign, if any. ``lacking`` says what a draft needs first, empty if it can
-    be opened.
+    ``answers``: answers to test trials; ``counted``: those of raters whom neither a gate nor the post-screening
+    excludes; ``wanted``: the required number (0: open-ended), of ``counted`` with ``replace_excluded``; ``aside``:
+    answers to training, traps, golds and repeats; ``skipped``: live trials that raters had to skip; ``stopped``: the
+    look that closed the campaign, if any; ``lacking``: what a draft needs first, empty if it can be opened.
     """
     config, lacking, wanted = campaign_config(campaign), "", 0
     try:
@@ -106,9 +105,9 @@ def campaigns_by_last_answer(session: Session) -> list[str]:
 
 
 def funnel(session: Session, campaign: Campaign) -> list[dict[str, Any]]:
-    """Number of raters who completed each stage, in order, and of those who ended elsewhere.
+    """Number of raters who completed each stage, in order, and of those who ended early.
 
-    It starts at consent: nothing is stored about others.
+    It starts at consent: nothing is stored about visitors without it.
     """
     run = load_campaign(session, campaign)
     order = ordered_stages(run.config)
@@ -128,7 +127,7 @@ def funnel(session: Session, campaign: Campaign) -> list[dict[str, Any]]:
     completed = Counter(stage for s in last_stages if s in order for stage in order[: order.index(s)])
     completed["done"] = current["done"]
     order = order[: order.index("trials")] if run.kind.is_standing else order  # raters of an arena never complete it
-    order = [s for s in order if s != "comments" or not run.config.then]  # asked at the end of the last test
+    order = [s for s in order if s != "comments" or not run.config.then]  # requested at the end of the last part
     rows = [{"stage": stage, "raters": completed[stage]} for stage in order]
     rows += [{"stage": end, "raters": current[end]} for end in ("screened_out", "withdrawn", "full") if current[end]]
     return rows
@@ -190,11 +189,11 @@ def analysis(
     *,
     is_declared: bool = False,
 ) -> dict[str, Any]:
-    """The part of the results that the answers alone decide, of a campaign or a file.
+    """The part of the results that depends only on the answers, of a campaign or a file.
 
     Args:
         config: settings.
-        answers: that count.
+        answers: the counted answers.
         seed: of the posterior's draws.
         roles: test, reference or anchor by system.
         is_declared: whether margins and baseline were set before the test.
@@ -217,7 +216,7 @@ def analysis(
 
 
 def analysed_answers(session: Session, campaign: Campaign) -> list[CountedAnswer]:
-    """The answers behind the results: those of raters that no gate excludes."""
+    """The answers used for the results: those of raters that no gate excludes."""
     excluded = excluded_raters(session, campaign)
     return [a for a in load_answers(session, campaign.id or 0, everyone=True) if a.rater not in excluded]
 

@@ -1,15 +1,15 @@
 """Stopping rule of a campaign: its evaluation on tables of results, and the looks at which it is evaluated.
 
-A half-width carries no information about which system is ahead, so it is used as it is. "Every pair is decided" is a
+A half-width carries no information about which system is ahead, so it needs no correction. "Every pair is decided" is a
 test at every look: p values are corrected for all pairs (Holm 1979), and the nominal level follows from error spending
 after Lan & DeMets (1983, Biometrika 70): a function gives the error that may be spent at each information fraction; the
 levels follow by numerical integration of a Gaussian walk (Armitage, McPherson & Rowe 1969). Number and times of looks
 are free. Later raters on the same scripts are more correlated with earlier ones than the walk assumes, so the actual
 error is smaller than nominal.
 
-A look uses the first raters who finished and that the gates do not exclude, whenever it is taken, so it is reproducible
-and its time cannot be chosen. If the rule is met the campaign is closed; raters in a session may finish. Looks run in a
-thread of their own, outside the path of an answer.
+A look uses the first raters who finished and are not excluded by the gates, regardless of when it is taken, so it is
+reproducible and its time cannot be chosen. If the rule is met, the campaign is closed; raters in a session may finish.
+Looks run in a separate thread, so that storing an answer does not wait for them.
 """
 
 import logging
@@ -70,7 +70,7 @@ def nominal_levels(looks: Sequence[int], alpha: float = 0.05, spending: Spending
 def _nominal_levels(looks: tuple[int, ...], alpha: float, spending: Spending) -> tuple[float, ...]:
     levels: list[float] = []
     share, spent = np.array(looks, np.float64) / looks[-1], 0.0
-    at, density = np.zeros(1), np.ones(1)  # of the walk before crossing
+    at, density = np.zeros(1), np.ones(1)  # nodes and density of the walk before crossing
     for k, now in enumerate(share):
         step = float(np.sqrt(now - (share[k - 1] if k else 0.0)))
         total = alpha_spent(float(now), alpha, spending)

@@ -19,7 +19,7 @@ _lock = threading.Lock()
 
 
 def unusable_raters(session: Session, campaign: Campaign) -> frozenset[str]:
-    """Pseudonyms of raters whose answers enter no table; computed once for each change of the campaign."""
+    """Pseudonyms of raters whose answers enter no table; cached until the campaign changes."""
     key = (str(session.get_bind().engine.url), campaign.id or 0)
     version = results_version(session, campaign)
     with _lock:
@@ -43,7 +43,7 @@ def _unusable(session: Session, campaign: Campaign) -> frozenset[str]:
 
 
 def replaced_raters(session: Session, campaign: Campaign) -> set[int]:
-    """Ids of raters to be replaced: unusable ones who finished or left. Others may still answer better."""
+    """Ids of raters to be replaced: unusable ones who finished or left. Others may still become usable."""
     if not campaign_config(campaign).replace_excluded:
         return set()
     unusable = unusable_raters(session, campaign)

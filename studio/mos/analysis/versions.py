@@ -1,4 +1,4 @@
-"""The version of a campaign's results: values that change whenever they do."""
+"""The version of a campaign's results: values that change with every change of the results."""
 
 from sqlmodel import Session, col, func, select
 

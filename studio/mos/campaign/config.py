@@ -118,9 +118,9 @@ class StopRule:
 class Margins:
     """Largest harmless differences, declared before the test: "no worse than the baseline by more than this"."""
 
-    # of two means or of a CMOS, in steps of the scale, or points of 100
+    # difference of two means, or a CMOS, in steps of the scale (points on a scale of 100)
     score: Annotated[float, Field(gt=0, le=100)] | None = None
-    # of the share of votes from one half: 0.05 is 45 of 100 votes
+    # distance of the share of votes from one half; 0.05 allows 45 of 100 votes
     share: Annotated[float, Field(gt=0, lt=0.5)] | None = None
 
 
@@ -146,7 +146,7 @@ class CampaignConfig:
     prompt: str = ""  # the question about a pair
     # quota of each unit (stimulus, pair or page); in an ABX test a pair is two units, one with each as X
     raters_per_stimulus: Annotated[int, Field(ge=1, le=10_000)] = 7
-    # recruiting goes on until that many raters count: those that a gate or the post-screening excludes are replaced
+    # replace raters whom a gate or the post-screening excludes, until each unit has its quota of counted raters
     replace_excluded: bool = True
     # test trials per rater, without traps, golds and training
     trials_per_sitting: Annotated[int, Field(ge=1, le=500)] = 10
@@ -158,10 +158,10 @@ class CampaignConfig:
     # bias the rating
     show_text: bool = True
     text_after: bool = False
-    # systems may lack scripts: pairs and pages of what is there are rated; else a missing sound is an error
+    # systems may lack scripts: pairs and pages are formed from the existing sounds; else a missing sound is an error
     incomplete: bool = False
     repeats: Annotated[int, Field(ge=0, le=50)] = 0  # trials per session that are shown twice, for self-consistency
-    # integrated: every sound at one loudness (BS.1770); active: at one active speech level (P.56), whatever the pauses;
+    # integrated: equal loudness of all sounds (BS.1770); active: equal active speech level (P.56, without pauses);
     # keep: as in the files
     levels: Literal["integrated", "active", "keep"] = "integrated"
     narrowband: bool = False  # accept 8 kHz sounds, for telephone speech
@@ -192,7 +192,7 @@ _MARGINS = TypeAdapter(Margins)
 
 
 def margins_of(config: CampaignConfig, margin: float) -> Margins:
-    """One margin, of the votes in a test of preference, of the scores in another. Raises BadOption."""
+    """Margins with one value: ``share`` in a preference test, else ``score``. Raises BadOption."""
     name = "share" if config.choices else "score"
     return read_strict(_MARGINS, json.dumps({name: margin}), "margins")
 

@@ -70,36 +70,35 @@ class AssignedUnit:
 def assign_units(table: UnitTable, counts: AssignmentCounts, quota: int, count: int, rng: Random) -> list[AssignedUnit]:
     """Units for one rater: fewest raters first, no script twice while others are left, systems balanced.
 
-    Ties go to the script that was heard least; otherwise the last units of one script would be left over for one
-    rater, who may not hear a script twice. Returns fewer than ``count`` when every other
-    unit has its quota. ``counts`` is brought up to date.
+    Ties go to the script heard least; otherwise the last open units could all belong to one script, which a rater
+    should hear only once. Returns fewer than ``count`` units if all others have their quota. Updates ``counts``.
     """
     assigned = np.fromiter((counts.assigned.get(key, 0) for key in table.keys), np.int64, len(table.units))
     open_still = assigned < quota
     times_heard = np.bincount(table.item, assigned).astype(np.int64)[table.item]
-    turns = np.zeros(len(assigned), np.int64)
+    system_overlap = np.zeros(len(assigned), np.int64)
     first = np.where(open_still, assigned, _EXCLUDED)  # primary key; the others break ties
     chosen: list[AssignedUnit] = []
     for _ in range(min(count, int(open_still.sum()))):
         best = np.flatnonzero(first == first.min())
         best = best[_lowest(times_heard[best])]
-        best = best[_lowest(turns[best])]
+        best = best[_lowest(system_overlap[best])]
         row = int(best[rng.randrange(len(best))])
-        alike = table.rows_by_item[int(table.item[row])]
-        first[alike] += _REPEATED_SCRIPT
-        times_heard[alike] += 1
+        same_script = table.rows_by_item[int(table.item[row])]
+        first[same_script] += _REPEATED_SCRIPT
+        times_heard[same_script] += 1
         first[row] = _EXCLUDED
-        turns += table.systems @ table.systems[row]
+        system_overlap += table.systems @ table.systems[row]
         chosen.append(order_stimuli(table.units[row], counts, rng))
     return balance_order(chosen, rng)
 
 
-_REPEATED_SCRIPT = 2**40  # penalty of a script that the rater hears already: above any number of raters
+_REPEATED_SCRIPT = 2**40  # penalty of a script that the rater already hears: larger than any number of raters
 _EXCLUDED = 2**60
 
 
 def _lowest(value: IntArray) -> NDArray[np.bool_]:
-    """Where a column [N] has its smallest value."""
+    """Mask of the smallest values of a column [N]."""
     return value == value.min()
 
 
@@ -135,7 +134,7 @@ def choose_question_order(
 def balance_order(trials: Sequence[AssignedUnit], rng: Random) -> list[AssignedUnit]:
     """Order trials such that every system follows every other equally often (first-order carry-over balance).
 
-    The previous sound biases the rating of the next one. Of several greedy random orders the most even one is taken.
+    The previous sound biases the rating of the next one. Returns the most even of several greedy random orders.
     """
     kinds = {kind: k for k, kind in enumerate(dict.fromkeys(tuple(sorted(s.unit.systems)) for s in trials))}
     if len(kinds) < 2:
@@ -158,7 +157,7 @@ _ORDERS = 6
 
 
 def _one_order(holds: IntArray, left: IntArray, rng: Random) -> tuple[int, list[int]]:
-    """A greedy random order of trial types, and its unevenness.
+    """The unevenness of a greedy random order of trial types, and the order.
 
     Args:
         holds: [K, S], 1 where a system is in a trial type.
@@ -180,7 +179,7 @@ def _one_order(holds: IntArray, left: IntArray, rng: Random) -> tuple[int, list[
     return int((followed**2).sum()) + _SAME**2 * same, order
 
 
-_SAME = 3  # cost of a system after itself, in successions by other systems
+_SAME = 3  # cost of a system that follows itself; 1 per earlier occurrence of a succession
 
 
 def assemble_session(

@@ -21,8 +21,8 @@ class ScreeningQuestion:
     """A question before the trials: a choice of ``options``, a line of text, or a number.
 
     Attributes:
-        accept: answers to a choice with which the session goes on; other answers end it. Empty: all.
-        low: of a number, like ``high``; None without a limit.
+        accept: accepted options of a choice; any other answer ends the session. Empty: all are accepted.
+        low: lower limit of a number; ``high``: upper limit; None: no limit.
         optional: whether it may be left empty.
     """
 
@@ -42,7 +42,7 @@ class ScreeningQuestion:
         return self
 
     def read(self, sent: object) -> str | float | None:
-        """A valid answer from what a browser sent, empty if it was left out; None if it is not valid."""
+        """The validated answer of a browser; "" if an optional answer was omitted, None if it is invalid."""
         text = str(sent).strip() if isinstance(sent, (str, int, float)) and not isinstance(sent, bool) else ""
         if not text:
             return "" if self.optional else None
@@ -70,17 +70,17 @@ class Gates:
 
     Attributes:
         environment: whether raters do P.808's environment test; ``environment_required`` rejects raters who fail twice.
-        training: number of practice clips per session, like ``traps`` and ``golds``.
-        min_variance: of a rater's scores; 0 disables the gate.
+        training: number of practice clips per session; ``traps`` and ``golds`` likewise.
+        min_variance: minimal variance of a rater's scores; 0 disables the gate.
         max_repeat_distance: mean distance between the answers to a repeated trial, as a share of the scale (another
             choice is 1); 0 disables the gate.
         side_bias: p value below which a rater of pairs who chooses one side too often is excluded (exact binomial test;
             the order of pairs is balanced); 0 disables the gate.
-        reject_after: failed traps from which a rater is not paid. Panels require two, and one in studies of up to five
-            minutes. Who failed fewer is to be reviewed by a person.
+        reject_after: number of failed traps from which a rater is not paid. Panels require two, or one in studies of up
+            to five minutes. Raters with fewer failed traps are to be reviewed by a person.
         pace: excludes raters whose answers came faster than the sounds last.
         min_consensus: correlation of a rater's answers with the mean of the others'; 0 disables the gate.
-        consensus_required: whether raters below it are excluded; else it is reported only.
+        consensus_required: whether raters below ``min_consensus`` are excluded or only reported.
         consensus_answers: minimal number of answers for this gate.
         consensus_by: whether the others' means are per stimulus (pair and script) or per system (pair).
     """

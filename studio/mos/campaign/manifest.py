@@ -157,7 +157,7 @@ class ManifestBuilder:
                 f"{self.root.name} holds nothing to rate{also}", "put sounds into it as SYSTEM/ITEM.wav, or list them"
             )
         if whole:
-            self._refuse_holes(tests, systems, incomplete)
+            self._check_missing_sounds(tests, systems, incomplete)
         checks = [i.name for i in self.items.values() if i.role in ("trap", "gold") and not i.expected]
         self._refuse(checks, "no expected answer")
         odd = [i.name for i in self.items.values() if i.expected and not self._can_be_expected(i.expected)]
@@ -169,7 +169,7 @@ class ManifestBuilder:
             list(self.systems.values()), list(self.items.values()), dict(self.files), self.warnings, self.traces
         )
 
-    def _refuse_holes(self, tests: list[ItemSpec], systems: set[str], incomplete: bool) -> None:
+    def _check_missing_sounds(self, tests: list[ItemSpec], systems: set[str], incomplete: bool) -> None:
         missing = {s: [i.name for i in tests if (i.name, s) not in self.files] for s in self.systems if s in systems}
         lacking = [f"system {s!r} lacks {', '.join(names)}" for s, names in missing.items() if names]
         if lacking and incomplete:
@@ -193,7 +193,7 @@ class ManifestBuilder:
             raise BadFile(f"{what} was given for {', '.join(names)}", "add it, or leave them out")
 
     def _claim(self, where: str, what: str, name: str, there: Mapping[str, Any], limit: int, new: bool) -> None:
-        """Check a name, also against names that differ only in capitals."""
+        """Check and register a name; names may not differ only in capitals."""
         _plain(where, what, name, 80)
         with blaming(where):
             check_name(name)

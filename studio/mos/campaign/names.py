@@ -12,9 +12,9 @@ from studio.core.files import MAX_TEXTS_BYTES, decode_text, read_bounded
 from studio.core.sound_files import SUFFIXES
 
 _MARKS = frozenset(" _.,:=+?()-")
-_EACH = re.compile(r"(\w{1,40}=-?\d{1,4})(;\w{1,40}=-?\d{1,4})*", re.ASCII)
+_SCORE_BY_QUESTION = re.compile(r"(\w{1,40}=-?\d{1,4})(;\w{1,40}=-?\d{1,4})*", re.ASCII)
 LONGEST = 80
-LONGEST_BYTES = 240  # a name becomes that of a file
+LONGEST_BYTES = 240  # names become file names
 MAX_TAGS = 20  # of one script
 
 
@@ -42,7 +42,7 @@ def check_name(name: str) -> None:
 
 
 def composed(name: str) -> str:
-    """A name in the form NFC: macOS writes the accents in names of files as characters of their own."""
+    """A name in the form NFC: macOS stores accents in file names as separate characters."""
     return unicodedata.normalize("NFC", name)
 
 
@@ -58,7 +58,7 @@ def read_tags(text: str) -> tuple[str, ...]:
 
 def expected_scores(text: str) -> dict[str, int]:
     """Expected scores by question, parsed from ``SIG=4;BAK=1``; empty for any other text."""
-    if not _EACH.fullmatch(text):
+    if not _SCORE_BY_QUESTION.fullmatch(text):
         return {}
     return {question: int(score) for question, score in (one.split("=") for one in text.split(";"))}
 
@@ -73,11 +73,11 @@ class TextLine:
 
 
 def named_texts(written: str) -> Iterator[tuple[int, str, str | None]]:
-    """Line number, item and text of each line that is not empty: ``item|text``, or with a tab in every line.
+    """Line number, item and text of each non-empty line ``item|text``; the separator is a tab if every line has one.
 
-    Where most lines are ``item|text|spoken``, as in LJSpeech's metadata, the text is the raw one: it is shown to raters
-    as it was written, and voices read it themselves. Items that are names of sound files lose the ending and the
-    folder. A line without a mark is (number, line, None).
+    Where most lines are ``item|text|spoken``, as in LJSpeech's metadata, the raw text is used: raters see it as
+    written, and voices normalise it themselves. Folder and suffix are removed from items that name sound files. A line
+    without a separator gives (number, line, None).
     """
     lines = [(number, line) for number, line in enumerate(written.splitlines(), start=1) if line.strip()]
     mark = "\t" if lines and all("\t" in line and "|" not in line for _, line in lines) else "|"

@@ -14,7 +14,7 @@ from studio.core.plurals import counted
 from studio.mos.store.tables import System
 
 TEACHER = "teacher"
-_OWN = ("voice", "speaker", "seed", "temperature", "sha256")  # no options; the last is of the weights that spoke
+_NOT_OPTIONS = ("voice", "speaker", "seed", "temperature", "sha256")  # sha256: of the weights that spoke
 _SPEC = re.compile(r"(?:(?P<voice>[^:?]*):)?(?P<speaker>[^:?]*)(?:\?(?P<options>.*))?")
 
 
@@ -30,8 +30,8 @@ class SystemVoice:
 
     def to_dict(self) -> dict[str, Any]:
         """The form stored in a system's row and in manifests, as read by ``system_voice``."""
-        warmth = {} if self.temperature is None else {"temperature": self.temperature}
-        return {"voice": self.voice, "speaker": self.speaker, "seed": self.seed, **warmth, **self.options}
+        temperature = {} if self.temperature is None else {"temperature": self.temperature}
+        return {"voice": self.voice, "speaker": self.speaker, "seed": self.seed, **temperature, **self.options}
 
 
 def parse_voice_spec(text: str) -> SystemVoice:
@@ -70,7 +70,7 @@ def system_voice(system: System) -> SystemVoice:
             f"{system.name!r} cannot be used in a live test: it is not one of the studio's voices",
             "make a live test from --texts and --systems such as 'clara?m=3,n=1'",
         )
-    options = {name: value for name, value in stored.items() if name not in _OWN}
+    options = {name: value for name, value in stored.items() if name not in _NOT_OPTIONS}
     return SystemVoice(voice, speaker, int(stored.get("seed") or 0), stored.get("temperature"), options)
 
 
@@ -132,7 +132,7 @@ def _option_text(option: OptionSpec, value: Any) -> str:
 
 
 def _card_of(voice: Mapping[str, Any], cards: Sequence[Card]) -> Card | None:
-    """The card of a system's voice; without a name, the first with the speaker, as the engine resolves it."""
+    """The card of a system's voice; without a voice name the first card with the speaker, as in the engine."""
     if _is_teacher(voice) or not (voice.get("voice") or voice.get("speaker")):
         return None
     named = [card for card in cards if card.name == voice.get("voice")]

@@ -1,4 +1,4 @@
-"""Answers from files for the same analysis as a campaign's: exports of the studio, and tables of other programs."""
+"""Reads answers from files (exports of the studio, tables of other programs) for the analysis of a campaign."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -26,17 +26,19 @@ _COMPARED = ((-3, 3), (-5, 5), (-10, 10), (-100, 100))
 
 @dataclass(frozen=True)
 class FileOptions:
-    """What a file does not say, or says with other names.
+    """Settings for reading a file: information that it lacks, or has under other names.
 
     Attributes:
         preset: a name in ``PRESETS``; by default recognised by the columns.
         columns: the file's column by field (``answer_rows.FIELDS``).
-        campaign: name of the campaign to read from an export of several; ``tag``: only answers on its scripts.
-        kind: kind of test, where the columns leave it open (acr, scale, mushra, dcr, ab, ccr).
+        campaign: name of the campaign to read from an export of several.
+        tag: read only answers on scripts with this tag.
+        kind: kind of test, if the columns do not determine it (acr, scale, mushra, dcr, ab, ccr).
         scale: lowest and highest score; by default the preset's, or guessed from the scores, with a note.
-        reference: the system that is the hidden reference (MUSHRA); ``baseline``: of comparisons.
+        reference: the system that is the hidden reference (MUSHRA).
+        baseline: the system with which the others are compared.
         seed: of the posterior's draws; by default the export's, or 0.
-        everyone: also the answers of raters that a gate excluded (exports of the studio).
+        everyone: include answers of raters that a gate excluded (exports of the studio).
     """
 
     preset: str = ""
@@ -53,13 +55,13 @@ class FileOptions:
 
 @dataclass(frozen=True)
 class FileAnswers:
-    """Answers of a file, the settings that their analysis needs, and what was left out."""
+    """Answers of a file, the settings that their analysis needs, and the number of lines left out by reason."""
 
     name: str
     config: CampaignConfig
     answers: MarkedAnswers
     seed: int = 0
-    roles: Mapping[str, str] = field(default_factory=dict[str, str])  # of systems that are no test systems
+    roles: Mapping[str, str] = field(default_factory=dict[str, str])  # of systems other than test systems
     left_out: Mapping[str, int] = field(default_factory=dict[str, int])
     notes: Sequence[str] = ()
 
@@ -73,13 +75,13 @@ def read_answers(path: Path, options: FileOptions = FileOptions()) -> FileAnswer
     """Read a file of scores or votes. Raises BadFile, BadOption as ``answer_rows`` does."""
     table = read_answer_table(path)
     if is_export(table, options.preset):
-        _no_mapping(options)
+        _check_no_mapping(options)
         export = exported_answers(table, options.campaign, options.tag, everyone=options.everyone)
         seed = export.seed if options.seed is None else options.seed
         answers = marked(export.answers)
         found = FileAnswers(export.name, export.config, answers, seed, export.roles, export.left_out, export.notes)
         return _with_baseline(found, options.baseline)
-    rows, left_out, preset, shape_notes = _mapped(table, options)
+    rows, left_out, preset, shape_notes = _read_mapped(table, options)
     known = PRESETS[preset]
     reference = options.reference or _named_reference(rows.distinct, known.reference)
     if reference and not any(row.system == reference for row in rows.distinct):
@@ -124,23 +126,23 @@ def read_votes(path: Path, options: FileOptions = FileOptions()) -> tuple[Votes,
     """
     table = read_answer_table(path)
     if is_export(table, options.preset):
-        _no_mapping(options)
+        _check_no_mapping(options)
         return exported_votes(table, options.campaign, options.tag)
-    rows, left_out, _, _ = _mapped(table, options)
+    rows, left_out, _, _ = _read_mapped(table, options)
     if not rows.distinct[0].outcome:
         raise BadFile(f"{path.name} has scores, not votes", "`studio campaign scores` analyses them")
-    said = map(rows.distinct.__getitem__, rows.row.tolist())
-    votes = ((one.a, one.b, one.outcome, *names) for one, *names in zip(said, rows.raters, rows.items, strict=True))
+    answers = map(rows.distinct.__getitem__, rows.row.tolist())
+    votes = ((one.a, one.b, one.outcome, *names) for one, *names in zip(answers, rows.raters, rows.items, strict=True))
     return votes_from_rows(votes), left_out
 
 
-def _no_mapping(options: FileOptions) -> None:
+def _check_no_mapping(options: FileOptions) -> None:
     options_used = [what for what in ("columns", "kind", "scale", "reference") if getattr(options, what)]
     if options_used:
         raise BadOption(f"an export of the studio needs no {options_used[0]}", "leave that option out")
 
 
-def _mapped(table: AnswerTable, options: FileOptions) -> tuple[AnswerRows, Counter[str], str, list[str]]:
+def _read_mapped(table: AnswerTable, options: FileOptions) -> tuple[AnswerRows, Counter[str], str, list[str]]:
     if options.campaign:
         raise BadOption(f"{table.name} is no export of the studio, so it names no campaign", "leave --campaign out")
     table, mapped, notes = widened(table, options.preset, options.columns)
@@ -160,7 +162,7 @@ def _mapped(table: AnswerTable, options: FileOptions) -> tuple[AnswerRows, Count
 
 
 def _named_reference(rows: Sequence[AnswerRow], name: str) -> str:
-    """The system that is called like the preset's reference."""
+    """The system with the name of the preset's reference, in any case; empty if there is none."""
     return next((row.system for row in rows if name and row.system.casefold() == name), "")
 
 
@@ -186,7 +188,7 @@ def _kind_of(first: AnswerRow, reference: str) -> str:
 def _config(
     kind: str, rows: Sequence[AnswerRow], options: FileOptions, usual: tuple[int, int] | None
 ) -> tuple[CampaignConfig, list[str]]:
-    """Settings and notes; ``usual``: the preset's scale, which others of its program's tests may not have."""
+    """Settings and notes; ``usual``: the preset's scale, used for MUSHRA and where the scores fit it."""
     if rows[0].outcome:
         return CampaignConfig(kind, choices=["a", "b", "tie", "both_bad"]), []
     names = list(dict.fromkeys(row.question for row in rows))
@@ -225,8 +227,8 @@ def _unknown_notes(rows: AnswerRows) -> list[str]:
 def _repeat_notes(rows: AnswerRows) -> list[str]:
     if rows.raters[0] is None or rows.items[0] is None:
         return []
-    said = [(row.system, frozenset((row.a, row.b)), row.question) for row in rows.distinct]
-    columns = codes_of(said)[0][rows.row], codes_of(rows.raters)[0], codes_of(rows.items)[0]
+    rated = [(row.system, frozenset((row.a, row.b)), row.question) for row in rows.distinct]
+    columns = codes_of(rated)[0][rows.row], codes_of(rows.raters)[0], codes_of(rows.items)[0]
     if not (repeats := len(rows) - distinct_rows(*columns)):
         return []
     return [
@@ -236,7 +238,7 @@ def _repeat_notes(rows: AnswerRows) -> list[str]:
 
 
 def _spelling_notes(rows: Sequence[AnswerRow]) -> list[str]:
-    """Names of systems that differ in capitals only."""
+    """A note on names of systems that differ only in capitals."""
     names: dict[str, set[str]] = {}
     for name in {name for row in rows for name in (row.system, row.a, row.b) if name}:
         names.setdefault(name.casefold(), set()).add(name)
@@ -249,7 +251,7 @@ def _spelling_notes(rows: Sequence[AnswerRow]) -> list[str]:
 
 
 def _anchors(rows: Sequence[AnswerRow]) -> set[str]:
-    """Systems that are anchors by their names, as folders of sounds are read."""
+    """Systems that their names mark as anchors, by the rule for folders of sounds."""
     return {r.system for r in rows if r.system.casefold().startswith("anchor") or MID_ANCHOR_NAME.search(r.system)}
 
 
@@ -282,9 +284,9 @@ def parse_columns(pairs: Iterable[str]) -> dict[str, str]:
 
 
 def file_results(read: FileAnswers) -> dict[str, Any]:
-    """Results of a file for the reports, as ``studio.mos.analysis.results.results``; what only a campaign has is None.
+    """Results of a file for the reports, in the form of ``studio.mos.analysis.results.results``.
 
-    ``design``, ``gates`` and ``loudness`` are None, the funnel is empty.
+    ``design``, ``gates`` and ``loudness`` are None and the funnel is empty, since only campaigns have them.
     """
     config, answers = read.config, read.answers
     raters = set(answers.names_of()[1])

@@ -1,4 +1,4 @@
-"""Shapes of JSON that hold answers: lists of objects, tables of pandas, and files of pymushra and Label Studio."""
+"""Reads answers from JSON: lists of objects, tables of pandas, and files of pymushra and Label Studio."""
 
 import json
 import re
@@ -16,9 +16,9 @@ _ANSWERS = {name for one in PRESETS.values() for what in ("score", "outcome") fo
 
 
 def read_json_rows(data: bytes, name: str) -> tuple[list[_Record], dict[str, Any]]:
-    """Rows of a document, and what precedes the rows in an export of the studio.
+    """Rows of a document, and the metadata of an export of the studio.
 
-    Raises BadFile: it is no JSON, or holds no list of answers.
+    Raises BadFile: it is not JSON, or contains no list of answers.
     """
     try:
         document: Any = json.loads(data)
@@ -40,7 +40,7 @@ def read_json_rows(data: bytes, name: str) -> tuple[list[_Record], dict[str, Any
 
 
 def _rows_of(document: Any) -> Any:
-    """The rows of a document of another shape; itself where there are none."""
+    """The rows of a document in another layout; the document itself if none is recognised."""
     whole = _record(document)
     if not whole:
         return document
@@ -72,7 +72,7 @@ def _of_columns(titles: Sequence[str] | _Record, columns: Sequence[Sequence[Any]
 
 
 def _of_tinydb(document: _Record) -> list[_Record] | None:
-    """The responses in a database of pymushra (TinyDB), with the column names of its tables; None if it is none."""
+    """The responses in a database of pymushra (TinyDB), with the column names of its tables; None for others."""
     tables = [cast("dict[str, Any]", table) for table in document.values() if isinstance(table, dict)]
     trials = [cast("dict[str, Any]", t) for table in tables for t in table.values() if isinstance(t, dict)]
     if not trials or not all(isinstance(t.get("responses"), list) for t in trials):
@@ -90,14 +90,14 @@ def _of_tinydb(document: _Record) -> list[_Record] | None:
 
 
 def _unpacked(record: _Record) -> Iterator[_Record]:
-    """A row per answer of a record: of a task of Label Studio, or of a list of answers inside the record."""
+    """One row per answer of a record: of a Label Studio task, or of a list of answers in the record; else itself."""
     if isinstance(record.get("annotations"), list) and isinstance(record.get("data"), dict):
         yield from _of_label_studio(record)
         return
     inner = [key for key, value in record.items() if _is_list_of_records(value)]
     outer = {key: value for key, value in record.items() if key not in inner}
     listed = cast("list[dict[str, Any]]", record[inner[0]]) if len(inner) == 1 else []
-    if not listed or (_has_answer(outer) and not any(map(_has_answer, listed))):  # a log of what the rater did
+    if not listed or (_has_answer(outer) and not any(map(_has_answer, listed))):  # a log of the rater's actions
         yield record
         return
     for answer in listed:
@@ -117,7 +117,7 @@ def _is_list_of_records(value: Any) -> bool:
 
 
 def _of_label_studio(task: _Record) -> Iterator[_Record]:
-    """Choices of a side (Pairwise, Choices), ratings and numbers; two sounds of a task are a pair, in their order."""
+    """Choices of a side (Pairwise, Choices), ratings and numbers; two sounds of a task form a pair, in this order."""
     about = {key: value for key, value in _record(task["data"]).items() if isinstance(value, str | int | float)}
     sounds = [value for value in about.values() if isinstance(value, str) and SOUND_FILE.fullmatch(value)]
     named = dict(zip(("a", "b") if len(sounds) == 2 else ("file",), sounds, strict=False))

@@ -1,4 +1,4 @@
-"""Systems and scripts from the paths and addresses of sounds in files of answers."""
+"""Systems and scripts from the paths and URLs of sounds in files of answers."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -13,10 +13,10 @@ _Names = tuple[str, str]  # of a system and a script
 
 
 def named_by_files(table: AnswerTable, columns: Mapping[str, str]) -> tuple[AnswerTable, dict[str, str], list[str]]:
-    """A table whose columns of sound files are columns of systems and scripts, its columns, and notes.
+    """Replace columns of sound files by systems and scripts; returns the table, its column of each field, and notes.
 
-    System and script are the last two parts of a path, or of a file's name where all files are in one folder
-    (``heron_s1.wav`` beside ``teal_s1.wav``). Other columns of systems and scripts take precedence.
+    System and script are the last two parts of a path, or the two parts of a file's name if all files are in one folder
+    (``heron_s1.wav``, ``teal_s1.wav``). Other columns of systems and scripts take precedence.
     """
     is_pair = "file" not in columns
     sides = ("a", "b") if is_pair else ("file",)
@@ -39,7 +39,7 @@ def named_by_files(table: AnswerTable, columns: Mapping[str, str]) -> tuple[Answ
     items = [", ".join(dict.fromkeys(item for _, item in line)) for line in zip(*found, strict=True)]
     own = table.cells[columns["item"]] if "item" in columns else [""] * rows
     new["item"] = [one or two for one, two in zip(own, items, strict=True)]
-    if is_pair and "outcome" in columns:  # which may be the preferred file
+    if is_pair and "outcome" in columns:  # it may be the preferred file
         paths = zip(*(table.cells[columns[what]] for what in ("outcome", "a", "b")), strict=True)
         new["outcome"] = ["a wins" if one == a else "b wins" if one == b else one for one, a, b in paths]
     cells = dict(table.cells)
@@ -50,7 +50,7 @@ def named_by_files(table: AnswerTable, columns: Mapping[str, str]) -> tuple[Answ
 
 
 def _names_of(paths: Sequence[str], *, has_system: bool) -> tuple[Callable[[str, str], _Names], list[str]]:
-    """The system and the script of a path, given the system where a column names it; and notes."""
+    """A function of a path and its system, if a column names it, that gives system and script; and notes."""
     folders = {_path(path).parent for path in paths}
     if has_system or len(folders) > 1 or len(paths) < 2:
         return cache(_of_file), []

@@ -1,4 +1,4 @@
-"""Column names and words in files of answers: of programs, toolkits and labs."""
+"""Column names and words in answer files of programs, toolkits and labs."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Preset:
-    """Column names of a program's files, and what its files do not say."""
+    """Column names of a program's files, and the scale and reference, which the files do not contain."""
 
-    columns: Mapping[str, tuple[str, ...]]  # by field: the first that the file has
+    columns: Mapping[str, tuple[str, ...]]  # by field; the first one in the file is used
     about: str
     scale: tuple[int, int] | None = None
     reference: str = ""
@@ -46,7 +46,7 @@ def _either(*words: str) -> tuple[str, ...]:
     )
 
 
-# Columns of the two systems of a vote; a vote may also name the column.
+# Columns of the two systems of a vote; an outcome may also be the name of such a column.
 _SIDES = {
     side: tuple(
         name
@@ -67,7 +67,7 @@ _SIDES = {
     )
     for side, number, where in (("a", "1", "left"), ("b", "2", "right"))
 }
-# webMUSHRA asks for what its configuration names; newer versions add the session.
+# webMUSHRA's columns about raters depend on its configuration; newer versions add the session.
 _WEBMUSHRA_RATERS = ("session_uuid", "questionaire_uuid", "uuid", *_with_ids(_RATERS), "name", "participant_email")
 _PAIRED = {"rater": _with_ids(_RATERS), "item": _with_ids(_ITEMS), "tags": ("tags",)}
 PRESETS: Mapping[str, Preset] = {
@@ -208,7 +208,7 @@ _OUTCOMES = {
             "undecided", "both", "about the same", "equally good"),
     "both_bad": ("both_bad", "bothbad", "both bad", "tie (bothbad)", "tie (both bad)", "tie_bothbad", "neither"),
 }  # fmt: skip
-OUTCOME_OF = {said: outcome for outcome, ways in _OUTCOMES.items() for said in ways}
+OUTCOME_OF = {word: outcome for outcome, words in _OUTCOMES.items() for word in words}
 UNKNOWN = frozenset(
     (
         "na",
@@ -229,7 +229,7 @@ UNKNOWN = frozenset(
         "#num!",
         "#null!",
     )
-)  # as no score
+)  # cells that mean "no score"
 # Scores in words: ACR, DCR and CCR of ITU-T P.800, in this order.
 _WORDS = (
     (1, "bad poor fair good excellent".split()),

@@ -28,7 +28,7 @@ Cells = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class AnswerRow:
-    """What an answer says: a score of ``system``, or a choice or score of ``a`` against ``b``."""
+    """Content of an answer: a score of ``system``, or a choice or score of ``a`` against ``b``."""
 
     question: str = ""
     system: str = ""
@@ -41,7 +41,7 @@ class AnswerRow:
 
 @dataclass(frozen=True)
 class AnswerRows:
-    """Answers [N] by columns: names of raters and scripts, which may be unknown, and indices into the distinct rows."""
+    """Answers [N] by columns: names of raters and scripts (None: unknown), and indices into the distinct rows."""
 
     raters: Sequence[str | None]
     items: Sequence[str | None]
@@ -94,7 +94,7 @@ def choose_preset(table: AnswerTable, name: str, mapped: Mapping[str, str]) -> t
         columns |= {what: column_key(column) for what, column in mapped.items()}
         if preset == "votes" and columns["outcome"] and _are_signed(table, columns["outcome"]):
             columns |= {"score": columns.pop("outcome")}
-            preset = "comparisons"  # from -3 to 3, whatever the column is called
+            preset = "comparisons"  # signed scores, under any column name
         missing = [what for what in _NEEDED.get(preset, _SCORED) if not columns.get(what)]
         if missing == ["system"] and columns.get("file"):
             missing = []  # the last two parts of the file's path
@@ -114,7 +114,7 @@ def choose_preset(table: AnswerTable, name: str, mapped: Mapping[str, str]) -> t
 
 
 def _columns_of(table: AnswerTable, preset: str) -> dict[str, str]:
-    """The column of each field of a preset, empty where there is none; underscores and points make no difference."""
+    """The column of each field of a preset, empty if there is none; underscores and points are ignored."""
     column_of = {_squeezed(column): column for column in reversed(table.columns)}
     return {
         what: next((column_of[c] for n in names for p in _PREFIXES if (c := _squeezed(p + n)) in column_of), "")
@@ -127,10 +127,10 @@ def _squeezed(column: str) -> str:
 
 
 def widened(table: AnswerTable, name: str, mapped: Mapping[str, str]) -> tuple[AnswerTable, dict[str, str], list[str]]:
-    """A table with a column of scores per system or question as one with a score per line, the other mapped columns,
-    and what was done; as it is where it has a line per answer, or another shape.
+    """Convert a table with a column of scores per system or question to one with a score per line.
 
-    Raises BadOption: one of several columns of scores that were named is not there.
+    Returns the table, the other mapped columns, and notes; unchanged if it has a line per answer, or another layout.
+    Raises BadOption: one of several columns named for scores is missing.
     """
     chosen = [column_key(one) for one in mapped.get("score", "").split(",")] if "," in mapped.get("score", "") else []
     others = {what: column for what, column in mapped.items() if what != "score"}
@@ -153,7 +153,7 @@ def widened(table: AnswerTable, name: str, mapped: Mapping[str, str]) -> tuple[A
 
 
 def _are_signed(table: AnswerTable, column: str) -> bool:
-    """Whether a column holds numbers with a sign, some below -1 or above 2, so that they are scores and no outcomes."""
+    """Whether a column holds numbers with a sign, some below -1 or above 2, so that they are scores, not outcomes."""
     cells = {cell.strip().replace("\u2212", "-") for cell in set(table.cells[column])}
     numbers = {cell for cell in cells if cell and cell.casefold() not in UNKNOWN}
     is_large = re.compile(r"[-+]?(?:[3-9]|[1-9]\d+)|-(?:2|\d+[.,]\d+)")
@@ -180,18 +180,18 @@ def read_rows(table: AnswerTable, columns: Mapping[str, str]) -> tuple[AnswerRow
     distinct: dict[AnswerRow, int] = {}
     left_out: Counter[str] = Counter()
     as_word = _outcome_words(table, columns) if "outcome" in columns else {}
-    # Lines that are alike but for the rater and the script are read once.
-    apart = [what for what in _NAMES if what in columns]
-    alike = [what for what in columns if what not in apart]
-    lines = zip(*(table.cells[columns[what]] for what in alike), strict=True)
-    names = (map(_name, table.cells[columns[what]]) if what in apart else repeat(None) for what in _NAMES)
+    # Lines that differ only in rater and script are parsed once.
+    named = [what for what in _NAMES if what in columns]
+    others = [what for what in columns if what not in named]
+    lines = zip(*(table.cells[columns[what]] for what in others), strict=True)
+    names = (map(_name, table.cells[columns[what]]) if what in named else repeat(None) for what in _NAMES)
     known: dict[tuple[str, ...], _Line] = {}
     checked: set[str | None] = {None}
     for number, (key, rater, item) in enumerate(zip(lines, *names, strict=False)):
         if (line := known.get(key)) is None or rater not in checked or item not in checked:
             own = {what: name for what, name in zip(_NAMES, (rater, item), strict=True) if name is not None}
             if line is None:
-                cells = own | {what: _name(cell) for what, cell in zip(alike, key, strict=True)}
+                cells = own | {what: _name(cell) for what, cell in zip(others, key, strict=True)}
                 line = known[key] = _read_line(cells, as_word, distinct, table.where(number))
             elif not line.missing:
                 _check_names(own, table.where(number))
@@ -218,13 +218,13 @@ def read_rows(table: AnswerTable, columns: Mapping[str, str]) -> tuple[AnswerRow
 
 
 def _name(cell: str) -> str:
-    """A cell without blanks around it; an accent is one character, as in names of sounds."""
+    """A cell without blanks around it, in the form NFC, as names of sounds."""
     return unicodedata.normalize("NFC", cell.strip())
 
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """What a line says: codes of its answers among the distinct ones, and who said it of what; or what it lacks."""
+    """A parsed line: codes of its answers among the distinct ones, rater and script; or what it lacks."""
 
     codes: list[int]
     rater: str | None = None
@@ -255,15 +255,15 @@ def _is_missing(what: str, cells: Cells) -> bool:
 
 
 def _outcome_words(table: AnswerTable, columns: Mapping[str, str]) -> dict[str, str]:
-    """Words for outcomes that are shares of a vote, or sides that are also names of systems.
+    """Replacements of outcomes that are shares of a vote, or sides that are also names of systems.
 
-    ``b`` in a line of the systems b and c may be the system or the side. It is the side where another line says a or b
-    of other systems. Raises BadFile: no line decides it.
+    ``b`` in a line of the systems b and c may be the system or the side. It is the side if another line has the outcome
+    a or b for other systems. Raises BadFile: no line decides it.
     """
     if shares := _shares(table, columns["outcome"]):
         return shares
-    said = set(zip(*(table.cells[columns[what]] for what in ("outcome", "a", "b") if what in columns), strict=True))
-    lines = [tuple(cell.strip() for cell in line) for line in said]
+    distinct = set(zip(*(table.cells[columns[what]] for what in ("outcome", "a", "b") if what in columns), strict=True))
+    lines = [tuple(cell.strip() for cell in line) for line in distinct]
     sides = {text: side for text, *_ in lines if (side := _outcome_of(text) or "") in ("a", "b")}
     named = [(text, sides[text], "a" if text == a else "b") for text, a, b in lines if text in sides and text in (a, b)]
     if all(side == by_name for _, side, by_name in named):
@@ -280,9 +280,9 @@ def _outcome_words(table: AnswerTable, columns: Mapping[str, str]) -> dict[str, 
 
 
 def _shares(table: AnswerTable, column: str) -> dict[str, str]:
-    """Outcomes that are the first system's share of a vote (1, 0.5, 0), as words; empty for others.
+    """Words for outcomes that are the first system's share of a vote (1, 0.5, 0); empty for other outcomes.
 
-    Raises BadFile: they are 0 and 1 only, which may also be the winner's place.
+    Raises BadFile: they are only 0 and 1, which may also be the winner's position.
     """
     cells = {cell.strip() for cell in set(table.cells[column])} - {""}
     if not cells <= {"0", "1", "0.5", "0,5", "0.0", "1.0", ".5"}:
@@ -331,11 +331,11 @@ def _score(text: str, where: str) -> float:
     text = (number[1] or number[2]) if number else text
     if not abs(score := parse_number(text, where, "write a score such as 4 or 3.5")) <= MAX_SCORE:
         raise BadFile(f"{where} has the score {text!r:.40}", f"scores may be -{MAX_SCORE} to {MAX_SCORE}")
-    return int(score) if score == int(score) else score  # as a campaign has them
+    return int(score) if score == int(score) else score  # integers, as in campaigns
 
 
 def _votes(cells: Cells, where: str) -> list[AnswerRow]:
-    """The votes that a line with counts stands for."""
+    """The votes of a line with counts."""
     counts = {k: parse_number(cells.get(k) or "0", where) for k in ("wins_a", "wins_b", "ties")}
     if bad := [k for k, n in counts.items() if n < 0 or n != int(n) or n > _MAX_VOTES]:
         raise BadFile(f"{where} has {cells[bad[0]]!r:.40} {bad[0]}", "a count is a whole number from 0 on")
@@ -367,7 +367,7 @@ def _is_tie(text: str, where: str) -> bool:
 
 
 def read_outcome(text: str, a: str, b: str, where: str) -> str:
-    """a, b, tie or both_bad from what a file says: one of the usual words, or the name of the preferred system.
+    """Parse an outcome (a, b, tie or both_bad) from a known word, or from the name of the preferred system.
 
     Raises BadFile, naming the line.
     """

@@ -1,4 +1,4 @@
-"""Files of answers as tables with a line per answer, whatever their shape: CSV, JSON, a column per clip or system."""
+"""Reads answer files of any layout (CSV, JSON, a column per clip or system) as tables with a line per answer."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -23,7 +23,7 @@ class AnswerTable:
 
     Attributes:
         numbers: number [N] of each line (CSV) or row (JSON) in the file, for messages.
-        whole: of an export in JSON: what precedes the rows.
+        whole: metadata of a JSON export.
         titles: columns as written.
     """
 
@@ -40,11 +40,11 @@ class AnswerTable:
         return tuple(self.cells)
 
     def where(self, row: int) -> str:
-        """Which line a row is, for messages."""
+        """Position of a row in the file, for messages."""
         return f"{'line' if self.is_csv else 'row'} {self.numbers[row]} of {self.name}"
 
     def lines(self, columns: Mapping[str, str] | None = None) -> Iterator[tuple[str, dict[str, str]]]:
-        """Place and cells of each row; ``columns``: key and column of the cells to give, by default all."""
+        """Position and cells of each row; ``columns``: the columns to return, by key; by default all."""
         names = dict(zip(self.columns, self.columns, strict=True)) if columns is None else columns
         for row, cells in enumerate(zip(*(self.cells[column] for column in names.values()), strict=True)):
             yield self.where(row), dict(zip(names, cells, strict=True))
@@ -53,7 +53,7 @@ class AnswerTable:
 def _table_of(
     name: str, columns: Sequence[str], rows: Iterable[tuple[int, Mapping[str, str]]], **more: Any
 ) -> AnswerTable:
-    """A table of rows (number, cells by column); a cell that is missing is empty."""
+    """A table from rows (number, cells by column); missing cells become empty."""
     shared: dict[str, str] = {}
     cells: dict[str, list[str]] = {column: [] for column in columns}
     numbers: list[int] = []
@@ -66,9 +66,9 @@ def _table_of(
 
 
 def read_answer_table(path: Path) -> AnswerTable:
-    """Read a CSV or JSON file, the latter in any shape of ``answer_json``.
+    """Read a CSV or JSON file, the latter in any layout of ``answer_json``.
 
-    Raises BadFile: the file is missing, too large, neither of both, or has no rows.
+    Raises BadFile: the file is missing, too large, neither CSV nor JSON, or has no rows.
     """
     data = _bytes_of(path)
     if path.suffix.lower() in (".jsonl", ".ndjson"):
@@ -101,7 +101,7 @@ def _bytes_of(path: Path) -> bytes:
 
 
 def _is_export(data: bytes) -> bool:
-    """Whether a CSV is an export as the studio wrote it, in which blanks around names belong to the names."""
+    """Whether a CSV is an unchanged export of the studio, in which blanks around a name are part of it."""
     return data.startswith(b"campaign,rater,")
 
 
@@ -120,7 +120,7 @@ _ASKED = re.compile(r"answer\.(q\d+)(_\w+)?")
 
 
 def _melted(table: AnswerTable) -> AnswerTable:
-    """Raw answers of the P.808 toolkit, a line per session, as a line per rated clip."""
+    """Convert raw answers of the P.808 toolkit from a line per session to a line per rated clip."""
     columns = (*table.columns, "file", "vote", "question_type")
     return _table_of(table.name, columns, _clips(table), is_csv=table.is_csv)
 
@@ -139,7 +139,7 @@ _BS1116 = tuple(f"rating_{side}{what}" for side in ("reference", "non_reference"
 
 
 def _of_bs1116(table: AnswerTable) -> Iterator[tuple[int, dict[str, str]]]:
-    """bs1116.csv of webMUSHRA, a line per pair of the hidden reference and another, as a line per score."""
+    """Rows per score of webMUSHRA's bs1116.csv, which has a line per pair of the hidden reference and another sound."""
     for number, (_, line) in zip(table.numbers, table.lines(), strict=True):
         for side in _BS1116[::2]:
             yield number, {**line, "stimuli": line[side], "stimuli_rating": line[f"{side}_score"]}
@@ -147,7 +147,7 @@ def _of_bs1116(table: AnswerTable) -> Iterator[tuple[int, dict[str, str]]]:
 
 @dataclass(frozen=True)
 class _Wide:
-    """What a column of scores stands for; empty where the line or nothing tells."""
+    """Meaning of a column of scores; a field is empty if the line has it, or if it is unknown."""
 
     column: str
     system: str = ""
@@ -159,20 +159,20 @@ class _Wide:
 def scores_of_columns(
     table: AnswerTable, known: Mapping[str, str], chosen: Sequence[str] = ()
 ) -> tuple[AnswerTable, str] | None:
-    """A table with a column per system, question, rater or script, or per system and script, as one with a score per
+    """Convert a table with a column per system, question, rater or script, or per system and script, to one score per
     line.
 
     Args:
-        known: columns of the fields that are known.
-        chosen: the columns of scores; by default all that hold nothing but scores.
+        known: columns of the known fields.
+        chosen: the columns of scores; by default all that contain only scores.
 
     Returns:
-        The table with the columns ``score`` and ``system``, ``question``, ``rater`` or ``item``, and what was done, in
-        words; None where there are no such columns.
+        The table with the columns ``score`` and ``system``, ``question``, ``rater`` or ``item``, and a note on the
+        conversion; None if there are no such columns.
     """
     taken = {column for column in known.values() if column}
     columns = list(chosen) or [
-        c for c in table.columns if c not in taken and not _ABOUT.fullmatch(c) and _holds_scores(table, c)
+        c for c in table.columns if c not in taken and not _NOT_SCORES.fullmatch(c) and _holds_scores(table, c)
     ]
     has_system = bool(known.get("system") or known.get("file"))
     if not columns or (len(columns) < 2 and not has_system):
@@ -203,8 +203,8 @@ def scores_of_columns(
     return replace(table, cells=cells, numbers=[number for number in table.numbers for _ in wide]), note
 
 
-# Columns of numbers that are no scores.
-_ABOUT = re.compile(
+# Numeric columns that are not scores.
+_NOT_SCORES = re.compile(
     r"(unnamed.*|index|(.*_)?(id|uid|uuid|time|age|ms|sec|seconds|order|plays?|count|number|rank)|time_.*|timestamp|date.*"
     r"|duration.*|session.*|years?|rt|.*[._]rt|trial|trial_.*|page|page_.*|n|seed|version|gender|sex)"
 )
@@ -221,7 +221,7 @@ _NUMBERED = re.compile(r"(?:[a-z]|item|utt|utterance|sentence|sent|clip|sample|t
 
 
 def _field_of(titles: Sequence[str], known: Mapping[str, str]) -> str:
-    """What the columns of scores of a table with systems are, by their names: rater, item or question."""
+    """The field (rater, item or question) to which the names of score columns belong, in a table with systems."""
     for field_name, pattern in (("rater", _RATERS), ("item", _SCRIPTS)):
         if not known.get(field_name) and len(titles) > 1 and all(map(pattern.fullmatch, titles)):
             return field_name
@@ -229,7 +229,7 @@ def _field_of(titles: Sequence[str], known: Mapping[str, str]) -> str:
 
 
 def _inside_brackets(titles: Sequence[str]) -> list[str]:
-    """What is in brackets where only that differs, as in grids of Google Forms: ``How natural? [heron s1]``."""
+    """The text in brackets if only that differs, as in grids of Google Forms: ``How natural? [heron s1]``."""
     matches = [re.fullmatch(r"(.*?)\s*\[(.+)\]", title) for title in titles]
     found = [match for match in matches if match]
     return [match[2] for match in found] if len(found) == len(titles) and len({m[1] for m in found}) == 1 else [*titles]
@@ -245,10 +245,10 @@ def _holds_scores(table: AnswerTable, column: str) -> bool:
 
 
 def names_of_pairs(titles: Sequence[str], *, is_crossed: bool = True) -> list[tuple[str, str]] | None:
-    """System and item of titles such as ``heron_s1`` and ``teal_s1``; None where they are not of that form.
+    """System and item of titles such as ``heron_s1`` and ``teal_s1``; None if they do not have that form.
 
-    Scripts are numbered (s1, 02, item3); where both parts or none are, all pairs must be there, and the fewer are the
-    systems, else the first. ``is_crossed``: all pairs must be there in any case.
+    Scripts are numbered (s1, 02, item3). If both parts are numbered, or neither, all combinations must occur, and the
+    part with fewer names (else the first) is the system. ``is_crossed``: all combinations must occur in any case.
     """
     for separator in "_/-.:| ":
         for split in (str.split, str.rsplit):

@@ -48,17 +48,18 @@ _BATCH = 500  # answers per query
 
 def export_rows(session: Session, campaign: Campaign) -> Iterator[dict[str, Any]]:
     """One row per score and choice in order of arrival, with the keys of ``DICTIONARY``."""
-    judged = {j.pseudonym: j for j in rater_verdicts(session, campaign)}
+    verdicts = {j.pseudonym: j for j in rater_verdicts(session, campaign)}
     typed, config = typed_scripts(session, row_id(campaign)), campaign_config(campaign)
     answered = load_answers(session, row_id(campaign), everyone=True)
-    dropped = post_screened(config, [a for a in answered if judged[a.rater].use != "fail"])
+    dropped = post_screened(config, [a for a in answered if verdicts[a.rater].use != "fail"])
     whole = {
         "kind": campaign.kind,
         "seed": campaign.seed,
         "baseline": config.baseline,
         "mid_anchor": next((a.mid_anchor for a in answered), None),
     }
-    steady = {rater: consistency(mine) for rater, mine in by_rater(repeated_answers(session, row_id(campaign))).items()}
+    repeats = by_rater(repeated_answers(session, row_id(campaign)))
+    consistencies = {rater: consistency(mine) for rater, mine in repeats.items()}
     answers = session.exec(
         select(Answer, Trial, Rater.pseudonym, Item)
         .join(Trial, col(Trial.id) == col(Answer.trial_id))
@@ -75,14 +76,14 @@ def export_rows(session: Session, campaign: Campaign) -> Iterator[dict[str, Any]
             row = {column.name: None for column in DICTIONARY} | {
                 "campaign": campaign.name,
                 "rater": rater,
-                "accept": judged[rater].accept,
-                "use": judged[rater].use,
-                "headphones": judged[rater].verdicts["headphones"],
-                "environment": judged[rater].verdicts["environment"],
-                "repeats_exact": again.exact if (again := steady.get(rater)) else None,
+                "accept": verdicts[rater].accept,
+                "use": verdicts[rater].use,
+                "headphones": verdicts[rater].verdicts["headphones"],
+                "environment": verdicts[rater].verdicts["environment"],
+                "repeats_exact": again.exact if (again := consistencies.get(rater)) else None,
                 "repeats_apart": again.apart if again else None,
-                "consensus_r": alike.r if (alike := judged[rater].consensus) else None,
-                "consensus_n": alike.n if alike else None,
+                "consensus_r": consensus.r if (consensus := verdicts[rater].consensus) else None,
+                "consensus_n": consensus.n if consensus else None,
                 "trial": trial.id,
                 "position": trial.position,
                 "role": trial.role,

@@ -1,4 +1,4 @@
-"""Exports of the studio, CSV or JSON, read back into the answers that its analysis counts."""
+"""Reads the counted answers of the studio's own exports, CSV or JSON."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -31,13 +31,13 @@ class ExportedAnswers:
     config: CampaignConfig
     answers: Sequence[CountedAnswer]
     seed: int
-    roles: dict[str, str]  # of systems that are no test systems
+    roles: dict[str, str]  # of systems other than test systems
     left_out: Mapping[str, int]
     notes: list[str] = field(default_factory=list[str])
 
 
 def is_export(table: AnswerTable, preset: str = "") -> bool:
-    """Whether a table is an export of the studio, or was said to be one (preset ``studio``)."""
+    """Whether a table is an export of the studio, by its columns or the preset ``studio``."""
     return preset == "studio" or (not preset and set(_SIGNATURE) <= set(table.columns))
 
 
@@ -46,7 +46,7 @@ def exported_answers(table: AnswerTable, campaign: str, tag: str, *, everyone: b
 
     Args:
         campaign: name of the campaign to read from an export of several.
-        everyone: also answers of raters that a gate excludes.
+        everyone: include answers of raters that a gate excludes.
     """
     _need(table, "trial", "slot", "system", "score", "low", "high", "reference")
     lines, left_out, name = _counted_lines(table, campaign, tag, everyone=everyone)
@@ -60,7 +60,7 @@ def exported_answers(table: AnswerTable, campaign: str, tag: str, *, everyone: b
     seed = _seed(str(about.get("seed") or first.get("seed") or 0), lines[0][0])
     systems: Sequence[Mapping[str, Any]] = table.whole.get("systems") or ()
     roles = {str(s["name"]): str(s["role"]) for s in systems if s["role"] != "test"}
-    trials: dict[str, list[_Line]] = {}  # whose rows may have been sorted by another column
+    trials: dict[str, list[_Line]] = {}  # rows may have been sorted by another column
     for line in lines:
         trials.setdefault(line[1]["trial"], []).append(line)
     answers = [_answer(mine, kind, anchor) for mine in trials.values()]
@@ -70,7 +70,7 @@ def exported_answers(table: AnswerTable, campaign: str, tag: str, *, everyone: b
 
 
 def _named_roles(answers: Sequence[CountedAnswer]) -> dict[str, str]:
-    """References, and anchors by their name, as folders of sounds are read."""
+    """Roles of references, and of anchors by their names (the rule for folders of sounds)."""
     anchors = {s for a in answers for s in a.systems if s == a.mid_anchor or s.casefold().startswith("anchor")}
     return dict.fromkeys(sorted(anchors), "anchor") | {a.reference: "reference" for a in answers if a.reference}
 
@@ -108,7 +108,7 @@ def _counted_lines(
         line = {what: plain_text(cell) for what, cell in cells.items()} if table.is_csv else cells
         if campaign and line["campaign"] != campaign:
             left_out["of another campaign"] += 1
-        elif reason := _why_not(line, everyone=everyone):
+        elif reason := _exclusion_reason(line, everyone=everyone):
             left_out[reason] += 1
         elif tag and tag not in read_tags(line["tags"]):
             left_out[f"of scripts without the tag {tag}"] += 1
@@ -133,7 +133,7 @@ def _need(table: AnswerTable, *columns: str) -> None:
         raise BadFile(f"{table.name} has no column {', '.join(missing)}", "export the campaign again")
 
 
-def _why_not(line: Mapping[str, str], *, everyone: bool) -> str | None:
+def _exclusion_reason(line: Mapping[str, str], *, everyone: bool) -> str | None:
     """Reason why the analysis does not count a row; None if it does."""
     if line["role"] != "test":
         return f"answers to {_ROLES.get(line['role'], line['role'])}"

@@ -1,4 +1,4 @@
-"""Opens another studio's database read-only, with bounds on what it can make this process read."""
+"""Opens another studio's database read-only, with bounds on the amount of data read."""
 
 import sqlite3
 import tempfile
@@ -14,9 +14,9 @@ from studio.mos.store.database import STUDIO_TABLES, Store, schema_version
 from studio.mos.store.migrations import MIGRATIONS
 from studio.mos.store.sqlite_files import copy_database, is_writable
 
-MAX_CELL_BYTES = 2_000_000  # typing with the most keystrokes is shorter
+MAX_CELL_BYTES = 2_000_000  # the longest possible typing is shorter
 MAX_CAMPAIGNS = 10_000
-_MAX_SCHEMA_BYTES = 100_000  # of one table; a longer definition would be read whole
+_MAX_SCHEMA_BYTES = 100_000  # of one table's definition, which SQLite reads whole
 
 
 @contextmanager
@@ -87,7 +87,7 @@ def _copy(file: Path, copy: Path) -> None:
             source.backup(target)
             for name in (
                 name for kind, name in objects if kind == "trigger"
-            ):  # ours only check writes, which do not happen here
+            ):  # the studio's triggers only check writes, and nothing is written here
                 target.execute(f'DROP TRIGGER "{name.replace(chr(34), chr(34) * 2)}"')
         finally:
             source.close()

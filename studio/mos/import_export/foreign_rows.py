@@ -86,7 +86,7 @@ def _is_object(value: str) -> str:
     return value
 
 
-_SHA, _SCREEN, _TIME_S = _like("[0-9a-f]{64}"), _like("[0-9a-f]{8,64}"), _number(0.0, _LATEST_S)
+_SHA, _TRIAL_ID, _TIME_S = _like("[0-9a-f]{64}"), _like("[0-9a-f]{8,64}"), _number(0.0, _LATEST_S)
 _TIME_MS = _number(0.0, 1e12)
 _VERDICT, _SLOT = Literal["ok", "fail", "unknown"], _whole(0, 63)
 _LEVEL = _number(-1000.0, 1000.0)
@@ -135,7 +135,7 @@ _COLUMNS: Mapping[type[SQLModel], Mapping[str, Any]] = {
     Passage: {"stage": _text(40), "verdict": _VERDICT, "at": _TIME_S, "data": _OBJECT},
     Removal: {"pseudonym": _PSEUDONYM, "answers": _whole(0), "at": _TIME_S, "person": _like("(?:[0-9a-f]{64})?")},
     Trial: {
-        "id": _SCREEN,
+        "id": _TRIAL_ID,
         "position": _whole(0, 1_000_000),
         "role": Literal["test", "training", "trap", "gold", "repeat"],
         "unit": _text(4000),
@@ -246,7 +246,7 @@ def _check_campaign(theirs: Session, campaign: Campaign) -> None:
 
 
 class _CampaignRows:
-    """A campaign's rows, checked one after another, since a database may be larger than the memory."""
+    """A campaign's rows, checked one by one, since a database may be larger than memory."""
 
     def __init__(self, theirs: Session, campaign: Campaign) -> None:
         self._theirs = theirs.connection()  # a session would build an object of each row

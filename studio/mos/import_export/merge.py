@@ -1,8 +1,8 @@
 """Merge of another studio's campaigns into this database: raters, trials, answers, and clips by content.
 
 Campaigns with the same settings, sounds and seed are joined, others are added. Rows get new ids. Merging is idempotent:
-it matches campaigns by content, raters by keyed identity (made with the other studio's key, so it matches no rater
-else), and trials by random id.
+it matches campaigns by content, raters by keyed identity (made with the other studio's key, so it cannot match
+another rater), and trials by random id.
 """
 
 import hashlib
@@ -65,7 +65,7 @@ def merge_from(
 
     Args:
         other: a SQLite file or a database URL.
-        clips: the other studio's clip folder; by default beside its file.
+        clips: the other studio's clip folder; by default next to its file.
         only: name of a single campaign to merge.
         dry: change nothing, only return the report.
         accept_removals: erase here the raters who were erased there.
@@ -74,8 +74,8 @@ def merge_from(
         BadFile: the database or a clip cannot be read, or the databases are inconsistent; nothing was changed.
         BadOption: the URL is invalid, or the campaign does not exist.
     """
-    with open_other_database(other) as (store, beside), store.read() as theirs:
-        folder = ClipFolder(clips or beside or listening.clips.root)
+    with open_other_database(other) as (store, their_clips), store.read() as theirs:
+        folder = ClipFolder(clips or their_clips or listening.clips.root)
         check_campaigns(theirs, campaigns_of(theirs, only))
 
         def work(ours: Session) -> list[MergeReport]:
@@ -88,14 +88,14 @@ def merge_from(
         if not dry:
             copy_clips(clips_of(theirs, only), folder, listening.clips)
         try:
-            brought = listening.store.write(work).result()
-        except _DryRun as enough:
-            return enough.reports
-        for trace in (trace for one in brought for trace in one.dropped):
+            merged = listening.store.write(work).result()
+        except _DryRun as dry_run:
+            return dry_run.reports
+        for trace in (trace for one in merged for trace in one.dropped):
             listening.clips.drop_trace(trace)
-        if accept_removals and any(one.removals for one in brought):
+        if accept_removals and any(one.removals for one in merged):
             listening.store.truncate_log()
-        return brought
+        return merged
 
 
 class _DryRun(Exception):
@@ -178,7 +178,7 @@ def content_digest(session: Session, campaign: Campaign) -> str:
 
 
 def _parsed(text: str) -> Any:
-    """JSON as a value; a damaged column of ours is only itself."""
+    """JSON as a value; a damaged column of our own database is compared as text."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
@@ -190,13 +190,13 @@ def _merge_one(
 ) -> MergeReport:
     content = content_digest(theirs, campaign)
     if content not in known:
-        here, report, stimuli = _new(theirs, ours, campaign)
+        here, report, stimuli = _add_campaign(theirs, ours, campaign)
         known[content] = row_id(here)
     else:
         here = ours.get_one(Campaign, known[content])
         report = MergeReport(campaign.name, here.name, joined=True)
         stimuli = _pair(_rows(theirs, Stimulus, campaign), _rows(ours, Stimulus, here))
-    _bring_predictions(theirs, ours, campaign)
+    _copy_predictions(theirs, ours, campaign)
     raters = RaterMerge(theirs, ours, campaign, here, stimuli)
     if theirs.exec(select(Rater.id).where(Rater.campaign_id == campaign.id).limit(1)).first() is not None:
         raters.units = _units(theirs, ours, campaign, here)
@@ -208,7 +208,7 @@ def _merge_one(
     return report
 
 
-def _new(theirs: Session, ours: Session, campaign: Campaign) -> tuple[Campaign, MergeReport, dict[int, int]]:
+def _add_campaign(theirs: Session, ours: Session, campaign: Campaign) -> tuple[Campaign, MergeReport, dict[int, int]]:
     """Add a campaign with its systems, items and stimuli."""
     name = free_name(ours, campaign.name)
     state = "closed" if campaign.state == "open" else campaign.state
@@ -220,19 +220,19 @@ def _new(theirs: Session, ours: Session, campaign: Campaign) -> tuple[Campaign, 
         report.notes.append(f"the name {campaign.name!r} is taken, so this campaign becomes {name!r}")
     if state != campaign.state:
         report.notes.append("it was open there and is closed here")
-    systems = _brought(ours, _rows(theirs, System, campaign), campaign_id=here.id)
-    items = _brought(ours, _rows(theirs, Item, campaign), campaign_id=here.id)
+    systems = _copy_rows(ours, _rows(theirs, System, campaign), campaign_id=here.id)
+    items = _copy_rows(ours, _rows(theirs, Item, campaign), campaign_id=here.id)
     stimuli: dict[int, int] = {}
     for stimulus in _rows(theirs, Stimulus, campaign):
         _add_clip(theirs, ours, stimulus.clip_sha)
         moved = {"item_id": items[stimulus.item_id], "system_id": systems[stimulus.system_id]}
-        stimuli |= _brought(ours, [stimulus], campaign_id=here.id, **moved)
-    _brought(ours, _rows(theirs, Look, campaign), campaign_id=here.id)
+        stimuli |= _copy_rows(ours, [stimulus], campaign_id=here.id, **moved)
+    _copy_rows(ours, _rows(theirs, Look, campaign), campaign_id=here.id)
     report.systems, report.items, report.stimuli = len(systems), len(items), len(stimuli)
     return here, report, stimuli
 
 
-def _brought(session: Session, theirs: list[Row], **ours: Any) -> dict[int, int]:
+def _copy_rows(session: Session, theirs: list[Row], **ours: Any) -> dict[int, int]:
     """Add copies of rows in their order; returns the new id of each."""
     copies: list[Row] = []
     for row in theirs:
@@ -250,7 +250,7 @@ def _add_clip(theirs: Session, ours: Session, sha: str) -> None:
         ours.flush()
 
 
-def _bring_predictions(theirs: Session, ours: Session, campaign: Campaign) -> None:
+def _copy_predictions(theirs: Session, ours: Session, campaign: Campaign) -> None:
     """Copy missing predictions of the campaign's clips."""
     clips = select(Stimulus.clip_sha).where(Stimulus.campaign_id == campaign.id)
     for one in theirs.exec(select(Prediction).where(col(Prediction.clip_sha).in_(clips))):

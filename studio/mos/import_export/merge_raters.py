@@ -99,9 +99,9 @@ class RaterMerge:
         wanted = select(Rater.id).where(Rater.campaign_id == self._there.id, Rater.role == "panel")
         for rater_id in self._theirs.exec(wanted.order_by(col(Rater.id))).all():
             rater = self._theirs.get_one(Rater, rater_id)
-            trials_there = self._screens(self._theirs, rater.id)
+            trials_there = self._trials_of(self._theirs, rater.id)
             identity, here = self._known(rater, trials_there)
-            if here is None and any(_is_of(removal, rater) for removal in gone):
+            if here is None and any(_applies_to(removal, rater) for removal in gone):
                 self.notes.append(f"{rater.pseudonym} was erased here and is not merged")
                 continue
             if here is None:
@@ -128,7 +128,7 @@ class RaterMerge:
             here = self._ours.exec(
                 select(Rater).where(Rater.campaign_id == self._here.id, Rater.identity == identity)
             ).first()
-            ours = [] if here is None else self._screens(self._ours, here.id)
+            ours = [] if here is None else self._trials_of(self._ours, here.id)
             if here is None or not trials_there or not ours or ours[0].id == trials_there[0].id:
                 return identity, here
             if identity.endswith(trials_there[0].id):
@@ -148,7 +148,7 @@ class RaterMerge:
 
     def _trials(self, trials_there: list[Trial], here: int) -> int:
         """Merge a rater's trials; returns the number of new ones."""
-        known = {t.id: t for t in self._screens(self._ours, here)}
+        known = {t.id: t for t in self._trials_of(self._ours, here)}
         new = [t for t in trials_there if t.id not in known]
         for trial in trials_there:
             if trial.id in known:
@@ -218,7 +218,7 @@ class RaterMerge:
     def _of(self, table: Any, column: Any, keys: list[Any]) -> Iterable[Any]:
         return self._theirs.exec(select(table).where(col(column).in_(keys))).all() if keys else []
 
-    def _screens(self, session: Session, rater_id: int | None) -> list[Trial]:
+    def _trials_of(self, session: Session, rater_id: int | None) -> list[Trial]:
         return list(session.exec(select(Trial).where(Trial.rater_id == rater_id).order_by(col(Trial.position))))
 
     def _removals(self, session: Session, campaign: Campaign) -> list[Removal]:
@@ -233,9 +233,9 @@ def _is_same(one: Removal, other: Removal) -> bool:
     return one.person == other.person and (one.pseudonym == other.pseudonym or one.at == other.at)
 
 
-def _is_of(removal: Removal, rater: Rater) -> bool:
-    """Whether a rater was erased here, unless they joined again later."""
-    if not removal.person:  # of an older version, made here
+def _applies_to(removal: Removal, rater: Rater) -> bool:
+    """Whether a rater was erased by a removal and has not joined again since."""
+    if not removal.person:  # made here by an older version
         return removal.pseudonym == rater.pseudonym
     return removal.person == person_of(rater.identity) and rater.joined_at <= removal.at
 

@@ -40,7 +40,7 @@ def rater_columns(session: Session, campaign: Campaign) -> list[Column]:
         *_RATER_COLUMNS,
         *(Column(f"gate_{gate}", "text", f"verdict of the gate {gate}: ok, fail or unknown") for gate in GATES),
         Column("consensus_r", "number", "correlation of the answers with the mean of the others'; empty without one"),
-        Column("consensus_n", "integer", "how many of the answers had others' beside them"),
+        Column("consensus_n", "integer", "number of the answers that other raters answered too"),
         Column("headphone_tries", "integer", "how often the headphone check was done"),
         Column(
             "environment_right",
@@ -57,7 +57,7 @@ def rater_columns(session: Session, campaign: Campaign) -> list[Column]:
 def rater_rows(session: Session, campaign: Campaign) -> Iterable[dict[str, Any]]:
     """One row per rater without previews, in order of arrival, with the keys of ``rater_columns``."""
     columns = rater_columns(session, campaign)
-    judged = {j.pseudonym: j for j in rater_verdicts(session, campaign)}
+    verdicts = {j.pseudonym: j for j in rater_verdicts(session, campaign)}
     order = ordered_stages(load_campaign(session, campaign).config)
     for rater in _raters(session, campaign):
         passed = session.exec(select(Passage).where(Passage.rater_id == rater.id).order_by(col(Passage.id))).all()
@@ -66,7 +66,7 @@ def rater_rows(session: Session, campaign: Campaign) -> Iterable[dict[str, Any]]
             .join(Trial, col(Trial.id) == col(Answer.trial_id))
             .where(Trial.rater_id == rater.id, Answer.counted == 1)
         ).all()
-        one = judged[rater.pseudonym]
+        one = verdicts[rater.pseudonym]
         passage_data: dict[str, Any] = {p.stage: json.loads(p.data) for p in passed if p.stage in order}
         row = {column.name: None for column in columns} | {
             "campaign": campaign.name,

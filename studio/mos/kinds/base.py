@@ -1,4 +1,4 @@
-"""What kinds of test are made of: stimuli and their units, answers and their marks."""
+"""Building blocks of the test kinds: stimuli and their units, answers and their marks."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -26,9 +26,9 @@ class StimulusStock:
     baseline: int | None
     stimuli: Mapping[tuple[int, int], int]
     anchors: Sequence[int] = ()
-    names: Mapping[int, str] = field(default_factory=dict[int, str])  # of scripts, for messages
+    names: Mapping[int, str] = field(default_factory=dict[int, str])  # script names, for messages
     system_names: Mapping[int, str] = field(default_factory=dict[int, str])
-    is_unscored: bool = False  # training, traps and golds, which may lack the reference
+    is_unscored: bool = False  # True for training, traps and golds: they may lack the reference
 
 
 @dataclass(frozen=True)
@@ -50,13 +50,13 @@ class CountedAnswer:
     rater: str
     item: str
     systems: Sequence[str]  # name of the system in each rated slot, in slot order
-    scores: Mapping[tuple[str, int], float]  # (question, slot) to value; whole numbers in a campaign
-    outcomes: Mapping[str, str]  # question to a | b | tie | both_bad, as shown
+    scores: Mapping[tuple[str, int], float]  # by (question, slot); integers in a campaign
+    outcomes: Mapping[str, str]  # by question: a | b | tie | both_bad, sides as shown
     reference: str | None = None  # system of the open reference, or of X; None without one
     mid_anchor: str | None = None  # the campaign's mid anchor (MUSHRA); None without one
     tags: tuple[str, ...] = ()  # of the script
     question_order: tuple[str, ...] = ()  # question ids in their order if asked one after another; else empty
-    # per slot in a live test, from the required words to the first sound; else empty
+    # per slot in a live test: ms from the arrival of the required words to the first sound; else empty
     latencies_ms: tuple[float | None, ...] = ()
 
 
@@ -100,17 +100,17 @@ def single_units(stock: StimulusStock, _config: CampaignConfig) -> list[Unit]:
 
 
 def units_with_reference(stock: StimulusStock, config: CampaignConfig) -> list[Unit]:
-    """One unit per stimulus beside its reference, including reference against reference (null pairs).
+    """One unit per stimulus with its open reference, including reference against reference (null pairs).
 
     Raises BadFile if a script lacks the reference, BadOption unless there is exactly one.
     """
     reference = _one_reference(stock)
     _check_complete(stock, config, must=[] if reference is None else [reference])
-    return _beside(stock, single_units(stock, config), reference)
+    return _with_reference(stock, single_units(stock, config), reference)
 
 
 def pair_units(stock: StimulusStock, config: CampaignConfig, has_reference: bool = False) -> list[Unit]:
-    """One unit per script and pair of systems; beside the reference with ``has_reference``.
+    """One unit per script and pair of systems, with an open reference if ``has_reference``.
 
     Raises BadFile: a script lacks a system (unless the test is ``incomplete``), or the reference; BadOption: fewer than
     two systems, the required baseline is missing, or there is not exactly one reference.
@@ -124,7 +124,7 @@ def pair_units(stock: StimulusStock, config: CampaignConfig, has_reference: bool
     pairs = [pair for pair in combinations(stock.systems, 2) if config.pairs == "all" or stock.baseline in pair]
     _check_complete(stock, config, stock.systems, must=[] if reference is None else [reference])
     units = [_unit(stock, item, pair) for item in stock.items for pair in pairs if _has_all(stock, item, pair)]
-    return _beside(stock, units, reference)
+    return _with_reference(stock, units, reference)
 
 
 def pair_units_with_reference(stock: StimulusStock, config: CampaignConfig) -> list[Unit]:
@@ -133,7 +133,7 @@ def pair_units_with_reference(stock: StimulusStock, config: CampaignConfig) -> l
 
 
 def abx_units(stock: StimulusStock, config: CampaignConfig) -> list[Unit]:
-    """Two units per script and pair, one with each as X, so that the quotas balance X."""
+    """Two units per script and pair, one with each system as X, so that the quotas balance X."""
     return [
         replace(unit, key=f"{unit.key}~{x}", reference=stock.stimuli[unit.item_id, x])
         for unit in pair_units_with_reference(stock, config)
@@ -144,7 +144,7 @@ def abx_units(stock: StimulusStock, config: CampaignConfig) -> list[Unit]:
 def page_units(stock: StimulusStock, config: CampaignConfig) -> list[Unit]:
     """One unit per script with all systems. Raises BadFile if a script lacks a system.
 
-    In an ``incomplete`` test a page has the systems that say its script; the reference may not be missing.
+    In an ``incomplete`` test a page has the systems with a sound of its script; reference and anchors are required.
     """
     systems = (*stock.systems, *stock.references)
     _check_complete(stock, config, stock.systems, must=(*stock.references, *stock.anchors))
@@ -153,13 +153,13 @@ def page_units(stock: StimulusStock, config: CampaignConfig) -> list[Unit]:
 
 
 def mushra_units(stock: StimulusStock, config: CampaignConfig) -> list[Unit]:
-    """``page_units`` with anchors and the hidden reference, beside the open one, of which there must be exactly one."""
+    """``page_units`` with anchors, a hidden and an open reference. Raises BadOption unless there is one reference."""
     reference = _one_reference(stock)
-    return _beside(stock, page_units(replace(stock, systems=[*stock.systems, *stock.anchors]), config), reference)
+    pages = page_units(replace(stock, systems=[*stock.systems, *stock.anchors]), config)
+    return _with_reference(stock, pages, reference)
 
 
-def _beside(stock: StimulusStock, units: list[Unit], reference: int | None) -> list[Unit]:
-    """The units with an open reference."""
+def _with_reference(stock: StimulusStock, units: list[Unit], reference: int | None) -> list[Unit]:
     return units if reference is None else [replace(u, reference=stock.stimuli[u.item_id, reference]) for u in units]
 
 

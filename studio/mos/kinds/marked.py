@@ -1,6 +1,6 @@
-"""Counted answers as columns: the rater and the script of each, and its mark, which many answers share.
+"""Counted answers as columns: rater, script and mark of each answer; answers can share a mark.
 
-A file has up to millions of answers, but few marks: the scores 1 to 5 of five systems are 25.
+A file has up to millions of answers, but few distinct marks: scores 1 to 5 of five systems give 25.
 """
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
@@ -21,8 +21,8 @@ class MarkedAnswers(Sequence[CountedAnswer]):
     """Counted answers [N] by columns.
 
     Attributes:
-        raters: names; ``rater``: [N] codes into them; like ``items`` and ``item``.
-        marks: what answers say, with the rater and the script left empty; ``mark``: [N] indices into them.
+        raters: names; ``rater``: [N] codes into them; ``items`` and ``item`` likewise for scripts.
+        marks: answers without rater and script; ``mark``: [N] indices into them.
     """
 
     raters: Sequence[str]
@@ -49,10 +49,10 @@ class MarkedAnswers(Sequence[CountedAnswer]):
         return map(self.__getitem__, range(len(self)))
 
     def rows(self, rows_of: Callable[[CountedAnswer], Sequence[_Row]]) -> tuple[I8, list[_Row], I8]:
-        """What each mark has, in the order of the answers.
+        """Rows of all answers, in answer order; ``rows_of`` is called once per mark.
 
         Returns:
-            The answer [M] of each row; the distinct rows, mark after mark; and the index [M] into them.
+            Answer index [M] of each row; the rows of all marks; index [M] into these.
         """
         by_mark = [rows_of(mark) for mark in self.marks]
         count = np.array([len(rows) for rows in by_mark], np.int64)
@@ -62,7 +62,7 @@ class MarkedAnswers(Sequence[CountedAnswer]):
         return answer, [row for rows in by_mark for row in rows], start[self.mark[answer]] + within
 
     def where(self, rows: I8) -> "MarkedAnswers":
-        """The answers of these indices, in this order, with their marks alone."""
+        """The answers at these indices, in this order; unused marks are dropped."""
         used, mark = np.unique(self.mark[rows], return_inverse=True)
         marks = list(map(self.marks.__getitem__, used.tolist()))
         return replace(self, marks=marks, rater=self.rater[rows], item=self.item[rows], mark=mark)
@@ -73,12 +73,12 @@ class MarkedAnswers(Sequence[CountedAnswer]):
         return self if passed.all() else self.where(np.flatnonzero(passed[self.mark]))
 
     def names_of(self, rows: I8 | slice = slice(None)) -> tuple[I8, list[str], I8, list[str]]:
-        """Codes of raters [M] and their sorted names, and the same of scripts, of the answers of these indices."""
+        """Rater codes [M], sorted rater names, script codes [M] and sorted script names of the answers at ``rows``."""
         return (*sorted_codes(self.rater[rows], self.raters), *sorted_codes(self.item[rows], self.items))
 
 
 def marked(answers: Sequence[CountedAnswer]) -> MarkedAnswers:
-    """Answers as columns, each with a mark of its own unless they are columns already."""
+    """Answers as columns: unchanged if they are columns already, else with one mark per answer."""
     if isinstance(answers, MarkedAnswers):
         return answers
     (rater, raters), (item, items) = (codes_of([getattr(a, of) for a in answers]) for of in ("rater", "item"))
@@ -93,7 +93,7 @@ def codes_of(names: Sequence[_Name]) -> tuple[I8, list[_Name]]:
 
 
 def sorted_codes(codes: I8, names: Sequence[str]) -> tuple[I8, list[str]]:
-    """Codes [N] into the names that occur, sorted; ``names`` may have some twice."""
+    """Recode ``codes`` [N] as indices into the sorted names that occur; ``names`` may contain duplicates."""
     occur = np.flatnonzero(np.bincount(codes, minlength=len(names))).tolist()
     known = sorted({names[code] for code in occur})
     rank = dict(zip(known, range(len(known)), strict=True))

@@ -39,7 +39,7 @@ from studio.mos.stats.equivalence import check_margin
 from studio.mos.store.tables import AnswerCreate
 
 _Answers = Sequence[CountedAnswer]
-_Requirement = tuple[Callable[[CampaignConfig], bool], str, str]  # whether the settings fit; what is wrong; hint
+_Requirement = tuple[Callable[[CampaignConfig], bool], str, str]  # check of the settings, error message, hint
 
 
 @dataclass(frozen=True)
@@ -49,10 +49,10 @@ class Kind:
     name: str
     title: str
     about: str = ""  # one sentence for experimenters
-    requirements: tuple[_Requirement, ...] = ()  # what the settings must fulfil
+    requirements: tuple[_Requirement, ...] = ()  # conditions on the settings
     # all units to rate; raises BadFile naming missing stimuli
     assign: Callable[[StimulusStock, CampaignConfig], list[Unit]] = single_units
-    # marks of an answer to a trial with a number of rated slots; raises BadAnswer
+    # marks of an answer; the second argument is the number of rated slots; raises BadAnswer
     validate: Callable[[CampaignConfig, int, AnswerCreate], list[AnswerMark]] = lambda config, slots, answer: (
         score_marks(config, range(slots), answer)
     )
@@ -69,7 +69,7 @@ class Kind:
     # keeps one order for a whole session
     orders: tuple[str, ...] = ()
     is_live: bool = False  # spoken while the rater types; clips only set the level
-    is_standing: bool = False  # no end: one trial at a time, typed texts are the scripts
+    is_standing: bool = False  # runs without end: one trial at a time, typed texts are the scripts
 
     def check(self, config: CampaignConfig) -> None:
         """Raises BadOption if the settings do not fit the kind."""
@@ -90,7 +90,7 @@ class Kind:
             check_margin(score or 0.0, scale if self.is_relative else scale.difference_scale)
 
     def analysed_answers(self, config: CampaignConfig, answers: _Answers) -> _Answers:
-        """The answers that enter the means, after the gates: all, unless the kind has a post-screening."""
+        """The answers used for means after the gates: all, unless the kind has a post-screening."""
         return screened_answers(answers, config.questions[0]) if self.has_post_screening else answers
 
     def analyse(self, config: CampaignConfig, answers: _Answers, *, seed: int = 0) -> dict[str, Any]:
@@ -98,7 +98,7 @@ class Kind:
         return self.tables(config, answers, seed)
 
     def screen(self, config: CampaignConfig) -> dict[str, Any]:
-        """Page data of the questions; equal for every trial, so it reveals nothing."""
+        """Page data of the questions; equal for every trial, so it does not reveal a system."""
         return {
             "kind": self.name,
             "prompt": config.prompt,
@@ -322,9 +322,9 @@ KINDS = {kind.name: kind for kind in _KINDS}
 
 
 def template_titles() -> dict[str, str]:
-    """What the templates are called on pages, by name, in the order of the kinds.
+    """Titles of the templates on pages, by template name, in the order of the kinds.
 
-    Two templates of one kind differ in what they ask for.
+    Titles of templates of the same kind include their question ids.
     """
     configs = {name: load_template(name) for name in template_names()}
     counts = Counter(config.kind for config in configs.values())

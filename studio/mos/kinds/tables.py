@@ -47,7 +47,7 @@ def ratings_of(answers: Sequence[CountedAnswer], question: str, scale: ScoreScal
 
 
 def votes_of(answers: Sequence[CountedAnswer]) -> Votes:
-    """The choices as columns; ``a`` and ``b`` are what was shown first and second."""
+    """The choices as columns; ``a`` and ``b`` are the systems shown first and second."""
     columns = marked(answers)
 
     def choices(mark: CountedAnswer) -> list[Vote]:
@@ -137,7 +137,7 @@ def choice_tables(answers: Sequence[CountedAnswer], seed: int) -> dict[str, Any]
             tag: {"n": len(mine), "items": _scripts(mine), "elo": elo.elo_report(votes_of(mine), "gamma", C, A0, B0)}
             for tag, mine in _by_tag(marked(answers).having(_has_choice))
         },
-        # how often each side won, whatever was on it: far from one half, the sides were not alike
+        # wins per side over all systems; a share far from one half shows a side bias
         "sides": {outcome: int((votes.outcome == code).sum()) for code, outcome in enumerate(OUTCOMES)},
     }
 
@@ -189,7 +189,7 @@ def screened_tables(answers: Sequence[CountedAnswer], question: Question) -> dic
                 }
                 for rater in screen.dropped
             ],
-            "unharmed": list(screen.unharmed),  # scripts that do not judge raters by their mid anchor
+            "unharmed": list(screen.unharmed),  # scripts whose mid anchor is not used to screen raters
             "everybody": _as_dicts(means.by_system(ratings)),
         }
     }
@@ -229,7 +229,7 @@ def comparison_tables(
 
 
 def identity_tables(answers: Sequence[CountedAnswer]) -> dict[str, Any]:
-    """How often X was found, by pair and in all; and how often each answer was given, whatever X was."""
+    """Correct identifications of X by pair and in total; and the counts of answers a and b, regardless of X."""
     outcomes = [(a, a.outcomes[MATCH]) for a in answers if MATCH in a.outcomes]
     if not outcomes:
         return {"n": 0}
@@ -281,31 +281,31 @@ def latency_tables(answers: Sequence[CountedAnswer], questions: Sequence[Questio
     return {
         "n": len(known),
         "per_ms": latency.PER_MS,
-        "systems": {name: _of_voice(known, name) for name in voices},
-        "preference": _preference(known, voices),
-        "questions": {q.id: _scores(known, voices, q) for q in questions},
+        "systems": {name: _latency_quartiles(known, name) for name in voices},
+        "preference": _preference_by_latency(known, voices),
+        "questions": {q.id: _scores_by_latency(known, voices, q) for q in questions},
     }
 
 
-def _of_voice(answers: Sequence[CountedAnswer], name: str) -> dict[str, Any]:
+def _latency_quartiles(answers: Sequence[CountedAnswer], name: str) -> dict[str, Any]:
     ms = [m for a in answers for s, m in zip(a.systems, a.latencies_ms, strict=True) if s == name and m is not None]
     low, middle, high = np.percentile(ms, (25, 50, 75))
     return {"n": len(ms), "low_ms": float(low), "median_ms": float(middle), "high_ms": float(high)}
 
 
-def _preference(answers: Sequence[CountedAnswer], voices: list[str]) -> dict[str, Any]:
+def _preference_by_latency(answers: Sequence[CountedAnswer], voices: list[str]) -> dict[str, Any]:
     votes = [a for a in answers if "preference" in a.outcomes]
     if not votes:
         return {"n": 0}
     first, second = (np.array([voices.index(a.systems[slot]) for a in votes]) for slot in (0, 1))
-    sooner = np.array([(a.latencies_ms[1] or 0.0) - (a.latencies_ms[0] or 0.0) for a in votes])
+    lead_ms = np.array([(a.latencies_ms[1] or 0.0) - (a.latencies_ms[0] or 0.0) for a in votes])
     worth = np.array([_WORTH[a.outcomes["preference"]] for a in votes])
-    data = LatencyAnswers(worth, sooner, latency.voice_columns(first, second, voices), *_codes(votes))
+    data = LatencyAnswers(worth, lead_ms, latency.voice_columns(first, second, voices), *_codes(votes))
     bins = latency.latency_bins(latency.orient_to_faster(data), ScoreScale(0.0, 1.0), null=0.5)
     return {"n": len(votes), "bins": [asdict(b) for b in bins], **_slopes(data, latency.preference_slope)}
 
 
-def _scores(answers: Sequence[CountedAnswer], voices: list[str], question: Question) -> dict[str, Any]:
+def _scores_by_latency(answers: Sequence[CountedAnswer], voices: list[str], question: Question) -> dict[str, Any]:
     rows = [
         (a, slot, value)
         for a in answers

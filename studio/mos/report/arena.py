@@ -33,7 +33,7 @@ class LadderEntry:
     best: int  # highest rank compatible with the intervals of the differences; ``worst`` the lowest
     worst: int
     elo: float
-    low: float | None  # of the 95% interval of ``elo``, like ``high`` None if not estimable
+    low: float | None  # of the 95% interval of ``elo``; None (as ``high``) if not estimable
     high: float | None
     state: str | None  # set if there is no two-sided interval (``elo_report``)
     votes: int
@@ -82,7 +82,7 @@ def arena_ladder(session: Session, campaign: Campaign, run: LoadedCampaign) -> A
 def arena_votes(session: Session, campaign: Campaign, run: LoadedCampaign) -> Votes:
     """Counted votes of an arena by rater and typed script.
 
-    The same as those of ``load_answers``, without loading stimuli and keys of every battle.
+    Equal to those of ``load_answers``, but the stimuli and keys of every battle are not loaded.
     """
     names = {s.id: s.name for s in session.exec(select(System).where(System.campaign_id == campaign.id))}
     units = {unit.key: unit for unit in run.units}
@@ -204,7 +204,7 @@ def _notes(ladder: ArenaLadder, titles: Mapping[str, str]) -> str:
 
 
 def _with_title(note: str, titles: Mapping[str, str]) -> str:
-    """A note about one system, ``NAME: ...``, with its title as in the table; other notes as they are."""
+    """A note about one system, ``NAME: ...``, with its title as in the table; other notes are unchanged."""
     name = next((name for name in titles if note.startswith(f"{name}: ")), "")
     return f"{titles[name]}{note.removeprefix(name)}" if name else note
 

@@ -1,4 +1,4 @@
-"""Tables beside means: Friedman and Wilcoxon, and MOS without the raters' bias (P.913)."""
+"""Tables in addition to means: Friedman and Wilcoxon tests, and MOS without the raters' bias (P.913)."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -70,7 +70,7 @@ def _wilcoxon(question: Mapping[str, Any], tests: Mapping[str, Any]) -> ReportTa
 
 
 def subject_bias_tables(results: Mapping[str, Any]) -> list[ReportTable]:
-    """Means without the raters' bias beside plain means, one table for each question."""
+    """Means without the raters' bias next to plain means, one table for each question."""
     tables: list[ReportTable] = []
     for question, table in rated_questions(results):
         model, digits = results["subject_bias"].get(question["id"]), decimals_for(question)
@@ -93,11 +93,11 @@ def subject_bias_tables(results: Mapping[str, Any]) -> list[ReportTable]:
 
 _BIAS = (
     "ITU-T P.913, 12.6: score = quality of the stimulus + bias of the rater + inconsistency of the rater x noise, by "
-    "maximum likelihood; inconsistent raters weigh less. Biases are relative to this panel, so this interval does not "
-    "contain how far another panel as a whole might be off; that of the plain mean does."
+    "maximum likelihood; inconsistent raters weigh less. Biases are relative to this panel, so this interval ignores a "
+    "common bias of the whole panel; that of the plain mean includes it."
 )
 _SHRUNK = (
-    "The likelihood has no maximum here (one rater would explain everything): the raters' variances are drawn towards "
+    "The likelihood has no maximum here (one rater would explain everything): the raters' variances are shrunk towards "
     "their mean with the weight of four answers."
 )
 

@@ -70,7 +70,7 @@ def interval_text(low: float | None, high: float | None, digits: int) -> str:
 
 
 def answer_count(counts: Mapping[str, Any]) -> str:
-    """Answers that count, out of the required number, and how many were given if some do not; an arena requires none.
+    """Counted answers of the required number (none in an arena), and the number given if some do not count.
 
     ``12 of 1,440``, or ``10 of 40 (12 given)``.
     """
@@ -110,7 +110,7 @@ TWO_WAY = (
 
 
 def small_sample_notes(intervals: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Warnings for intervals of few raters or scripts, and where one has over a fifth of the answers."""
+    """Warnings for intervals of few raters or scripts, or with over a fifth of the answers by or on one."""
     listed = list(intervals)
     raters = min((i["raters"] for i in listed if i["raters"] is not None), default=None)
     items = min((i["items"] for i in listed if i["items"] is not None), default=None)

@@ -34,17 +34,17 @@ class ScatterPoint:
 
 @dataclass(frozen=True)
 class _Layout:
-    """One of two layouts of a chart, selected by page width; on a narrow page labels stand above their marks."""
+    """One of two layouts of a chart, selected by page width; on a narrow page labels are above their marks."""
 
     name: str
     width: int
     row: int
     middle: float  # of a mark, from the top of its row
     words: float  # base line of the text, from the top of its row
-    letters: int  # of a label if two share a line
+    letters: int  # maximum of a label if two share a line
 
     def span(self, labels: Iterable[str], room: float) -> tuple[float, float]:
-        """Horizontal range of the marks, leaving ``room`` for the values behind them."""
+        """Horizontal range of the marks, leaving ``room`` for the values to their right."""
         return (_label_width(labels), self.width - room) if self is _BROAD else (_EDGE, self.width - _EDGE)
 
     def grid(self, rows: int) -> list[tuple[float, float]]:
@@ -57,8 +57,8 @@ class _Layout:
         x, anchor = (left - 12, "end") if self is _BROAD else (0.0, "start")
         return _text(x, top + self.words, _short(text, letters), "label", anchor, hint=text)
 
-    def behind(self, text: str, at: float, top: float, kind: str = "value", hint: str = "") -> str:
-        """Text behind a mark that ends at ``at``; on a narrow page at the end of the line above it."""
+    def text_after(self, text: str, at: float, top: float, kind: str = "value", hint: str = "") -> str:
+        """Text to the right of a mark, from ``at``; on a narrow page at the end of the line above it."""
         x, anchor = (at, "start") if self is _BROAD else (float(self.width), "end")
         return _text(x, top + self.words, text, kind, anchor, hint=hint)
 
@@ -66,7 +66,7 @@ class _Layout:
         return _svg(height, parts, title, self.width, self.name)
 
 
-_EDGE = 18.0  # half a tick's number
+_EDGE = 18.0  # half the width of a tick's label
 _BROAD = _Layout("broad", WIDTH, ROW, ROW / 2, ROW / 2 + 4, _LONGEST)
 _NARROW = _Layout("narrow", 320, 42, 28.0, 13.0, 20)
 
@@ -107,7 +107,7 @@ def interval_chart(
                 last = right if mark.high is None else closed[-1]
                 parts += _lines("whisker", [(first, last, y, y), *((end, end, y - 5, y + 5) for end in closed)])
             parts.append(_point(x(mark.value), y))
-            parts.append(form.behind(mark.value_text, right + _GAP, top))
+            parts.append(form.text_after(mark.value_text, right + _GAP, top))
         return form.svg(bottom + 26, parts, title)
 
     return draw(_BROAD) + draw(_NARROW)
@@ -162,7 +162,7 @@ def scatter_chart(spots: Sequence[ScatterPoint], x_title: str, title: str = "", 
 
 
 def bar_chart(rows: Sequence[tuple[str, float, str]], title: str = "") -> str:
-    """One bar per row from 0 to the maximum; rows are (label, value, text behind the bar)."""
+    """One bar per row from 0 to the maximum; rows are (label, value, text after the bar)."""
     most = max((v for _, v, _ in rows), default=0) or 1
 
     def draw(form: _Layout) -> str:
@@ -173,7 +173,7 @@ def bar_chart(rows: Sequence[tuple[str, float, str]], title: str = "") -> str:
             y = top + form.middle - 8
             parts.append(form.label(label, left, top))
             parts.append(f'<rect class="bar" x="{left:.1f}" y="{y}" width="{width:.1f}" height="16" rx="2"/>')
-            parts.append(form.behind(value_text, left + width + 8, top))
+            parts.append(form.text_after(value_text, left + width + 8, top))
         return form.svg(PAD * 2 + form.row * len(rows), parts, title)
 
     return draw(_BROAD) + draw(_NARROW)
@@ -201,7 +201,7 @@ def share_chart(rows: Sequence[tuple[str, str, Sequence[int], IntervalMark]], ti
                     percentage = f"{100 * count / sum(counts):.0f}%"
                     parts.append(_text(at + width / 2, y + 4, percentage, f"in-{name}", "middle"))
                 at += width
-            parts.append(form.behind(_short(b, form.letters), right + 10, top, "label", hint=b))
+            parts.append(form.text_after(_short(b, form.letters), right + 10, top, "label", hint=b))
             half = (left + right) / 2
             parts += _lines("half", [(half, half, y - 13, y + 24)])
             parts += _share(mark, left, right, y + 17)
@@ -227,7 +227,7 @@ def _share(mark: IntervalMark, left: float, right: float, y: float) -> list[str]
 def histogram(counts: Sequence[int], low: int, title: str, tallest: int = 0) -> str:
     """Counts of each score; scales of more than 20 steps are grouped in tens.
 
-    The axis ends at ``tallest``, or at the largest count where that is larger.
+    The axis ends at ``tallest`` or the largest count, whichever is larger.
     """
     bins = binned(counts, low)
     most, step, height = max((tallest, *(n for _, n in bins))) or 1, 240 / len(bins), 76

@@ -1,4 +1,4 @@
-"""How a test was run: design, raters, consistency, agreement and gates, as text and tables."""
+"""Design and conduct of a test: settings, raters, consistency, agreement and gates, as text and tables."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""Tables and charts beside the means of raters: latency in live tests, the ordinal mixed model, predicted MOS."""
+"""Tables and charts in addition to means: latency in live tests, the ordinal mixed model, predicted MOS."""
 
 from collections.abc import Mapping, Sequence
 from math import exp
@@ -240,7 +240,7 @@ def _odds(logits: float) -> str:
 
 
 def predicted_tables(results: Mapping[str, Any]) -> list[ReportTable]:
-    """One row per system in the order of the campaign, whatever the scores; no table without predictions."""
+    """One row per system in the order of the campaign, regardless of scores; no table without predictions."""
     predicted = results["predicted"]
     if predicted is None:
         return []

@@ -20,7 +20,7 @@ from studio.mos.report.cells import (
     with_interval,
 )
 
-_MANY_PAIRS = 45  # ten systems; with more, differences are among the further tables
+_MANY_PAIRS = 45  # ten systems; with more, differences move to the further tables
 
 
 def ranked(report: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
@@ -86,8 +86,8 @@ def _ladder(choices: Mapping[str, Any]) -> ReportTable:
     gamma, dsm = (choices["elo"][m] for m in ("gamma", "dsm"))
     rows: list[list[str]] = []
     for name, row in ranked(gamma):
-        beside = dsm["systems"][name]
-        compatible = f"{number(beside['elo'], 0)} {interval_text(beside['lo'], beside['hi'], 0)}"
+        dsm_row = dsm["systems"][name]
+        compatible = f"{number(dsm_row['elo'], 0)} {interval_text(dsm_row['lo'], dsm_row['hi'], 0)}"
         rows.append([name, elo_score(row), elo_interval(row), compatible])
     constants = choices["constants"]
     undecided = ", ".join(f"{what} {percent(gamma['undecided'][k])}" for k, what in _UNDECIDED)
@@ -130,10 +130,10 @@ def _shares(choices: Mapping[str, Any]) -> ReportTable:
 
 def _models(choices: Mapping[str, Any]) -> ReportTable:
     elo = choices["elo"]
-    beside = ("by_rater", "mle", "davidson", "posterior")
+    methods = ("by_rater", "mle", "davidson", "posterior")
     rows: list[list[str]] = []
     for name, _ in ranked(elo["gamma"]):
-        rows_of = [elo[method]["systems"][name] for method in beside]
+        rows_of = [elo[method]["systems"][name] for method in methods]
         by_rater, *intervals = [elo_interval(row) for row in rows_of]
         scores = [f"{elo_score(row)} {interval}" for row, interval in zip(rows_of[1:], intervals, strict=True)]
         rows.append([name, by_rater, *scores])
@@ -233,7 +233,7 @@ def post_screening(screen: Mapping[str, Any]) -> str:
 
 
 def excluded_table(screen: Mapping[str, Any]) -> ReportTable:
-    """Raters that the post-screening excludes; no rows without any."""
+    """Raters that the post-screening excludes; no rows if there are none."""
     rows = [
         [one["rater"], _REASONS[one["reason"]], percent(one["low_share"]), percent(one["high_share"])]
         for one in screen["excluded"]

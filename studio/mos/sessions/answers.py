@@ -54,11 +54,11 @@ def store_answer(session: Session, run: LoadedCampaign, rater: Rater, answer: An
     if len(before) >= MAX_ATTEMPTS:
         return AnswerPublic(trial=trial.id, attempt=len(before), counted=False)
     slots = session.exec(select(Slot).where(Slot.trial_id == trial.id).order_by(col(Slot.slot))).all()
-    judged = sum(s.place == "candidate" for s in slots)
+    rated_slots = sum(s.place == "candidate" for s in slots)
     if answer.skipped:
-        missing, marks = _why_missing(session, run, rater, answer), []
+        missing, marks = _skip_reason(session, run, rater, answer), []
     else:
-        missing, marks = "", run.kind.validate(run.config, judged, answer)
+        missing, marks = "", run.kind.validate(run.config, rated_slots, answer)
         _check_played(session, run, list(slots), answer)
     row = Answer(
         trial_id=trial.id,
@@ -97,7 +97,7 @@ def store_answer(session: Session, run: LoadedCampaign, rater: Rater, answer: An
         rater.finished_at = rater.finished_at if missing else row.received_at  # an arena has no last battle
     elif not before and not open_trials(session, rater)[0]:
         rater.stage = stage_after_trials(session, run, rater)
-        rater.finished_at = row.received_at  # comments are optional
+        rater.finished_at = row.received_at  # before the comments, which are optional
     session.add(rater)
     return _acknowledgement(session, run, row)
 
@@ -127,8 +127,8 @@ def count_answers(
     return dict(counts.all())
 
 
-def _why_missing(session: Session, run: LoadedCampaign, rater: Rater, answer: AnswerCreate) -> str:
-    """Why a trial may be skipped. Raises BadAnswer if it may not, or has an answer as well."""
+def _skip_reason(session: Session, run: LoadedCampaign, rater: Rater, answer: AnswerCreate) -> str:
+    """The reason for skipping a trial. Raises BadAnswer if it may not be skipped, or is answered as well."""
     if answer.scores or answer.choices:
         raise BadAnswer("a trial is answered or skipped, not both", "reload the page")
     missed = takes.misses(session, rater, answer.trial) if run.kind.is_live else []

@@ -26,8 +26,8 @@ from studio.mos.sessions.campaigns import LoadedCampaign
 from studio.mos.sessions.pairing import BattleTally, choose_battle, pair_of
 from studio.mos.store.tables import Answer, AssignmentMark, Choice, Rater, Slot, Stimulus, System, Trial, row_id
 
-IDLE_S = 2 * 3600.0  # after so long without a call, a rater's open trials are assigned again
-_AHEAD_S = 60.0  # a time that is further ahead was written before the clock was set back
+IDLE_S = 2 * 3600.0  # a rater's open trials are reassigned after this time without a call
+_AHEAD_S = 60.0  # a time further in the future was stored before the clock was set back
 DAY_S = 86_400.0
 _TALLY_S, _TALLY_SHARE = 5.0, 50.0  # recounting votes takes at most a fiftieth of the writer's time
 
@@ -64,7 +64,7 @@ def assign_trials(session: Session, run: LoadedCampaign, rater: Rater) -> bool:
         )
         session.connection().execute(insert(Trial), rows)
         session.connection().execute(insert(Slot), slots)
-    if not preview and not is_replacement:  # a replacement's counts are without the replaced raters
+    if not preview and not is_replacement:  # counts for a replacement exclude the replaced raters
         run.cache.counts, run.cache.counts_mark = counts, _mark(session, run.id)
     return bool(tests)
 
@@ -77,7 +77,7 @@ def is_full(session: Session, run: LoadedCampaign) -> bool:
     def has_room(counts: AssignmentCounts) -> bool:
         return any(counts.assigned.get(key, 0) < run.config.raters_per_stimulus for key in run.cache.unit_table.keys)
 
-    # Checking the old counts first avoids a recount per rater of a crowd that arrives during assignments.
+    # Check the old counts first: otherwise each rater of a crowd that arrives during assignments causes a recount.
     if (run.cache.counts.assigned and has_room(run.cache.counts)) or has_room(cached_counts(session, run)):
         return False
     if _idle(session, run.id):
@@ -113,13 +113,13 @@ def count_assignments(session: Session, campaign_id: int, without: Collection[in
 
 
 def is_idle() -> ColumnElement[bool]:
-    """A condition on raters: not seen for ``IDLE_S``, or last seen in the future, before the clock was set back."""
+    """A condition on raters: not seen for ``IDLE_S``, or last seen in the future (before the clock was set back)."""
     now = time.time()
     return or_(col(Rater.seen_at) < now - IDLE_S, col(Rater.seen_at) > now + _AHEAD_S)
 
 
 def _idle(session: Session, campaign_id: int) -> list[int]:
-    """Idle raters in the trials with unreleased trials; they may still answer, above the quota."""
+    """Idle raters at the stage ``trials`` with unreleased trials; their late answers are accepted above the quota."""
     held = exists().where(col(Trial.rater_id) == col(Rater.id), col(Trial.released) == 0)
     query = select(Rater.id).where(
         Rater.campaign_id == campaign_id, is_idle(), Rater.stage == "trials", Rater.role == "panel", held
@@ -196,8 +196,8 @@ class BattleWait:
 
 def assign_battle(session: Session, run: LoadedCampaign, rater: Rater) -> bool:
     """Assign a battle to a rater without an open one; False if a cap is reached (see ``battle_wait``)."""
-    mine = _tally(run, _of_rater(session, rater))
-    if _rest(session, run, rater, mine) is not None:
+    mine = _tally(run, _battles_of(session, rater))
+    if _battle_wait(session, run, rater, mine) is not None:
         return False
     position = sum(mine.votes.values()) + sum(mine.open_battles.values())
     rng = Random(f"{run.seed}|{rater.id}|{position}")
@@ -214,10 +214,10 @@ def assign_battle(session: Session, run: LoadedCampaign, rater: Rater) -> bool:
 
 def battle_wait(session: Session, run: LoadedCampaign, rater: Rater) -> BattleWait | None:
     """Why a rater gets no battle now; None if one may be assigned. Previews have no caps."""
-    return _rest(session, run, rater, _tally(run, _of_rater(session, rater)))
+    return _battle_wait(session, run, rater, _tally(run, _battles_of(session, rater)))
 
 
-def _rest(session: Session, run: LoadedCampaign, rater: Rater, mine: BattleTally) -> BattleWait | None:
+def _battle_wait(session: Session, run: LoadedCampaign, rater: Rater, mine: BattleTally) -> BattleWait | None:
     if rater.role == "preview":
         return None
     arena, now = run.config.arena, time.time()
@@ -235,7 +235,7 @@ def _rest(session: Session, run: LoadedCampaign, rater: Rater, mine: BattleTally
 
 
 def _cached_tally(session: Session, run: LoadedCampaign) -> BattleTally:
-    """``count_battles``, cached for some seconds; meanwhile assigned battles are added, and new votes count as open."""
+    """``count_battles``, cached for some seconds; until the recount, battles assigned since count as open."""
     began_s = time.monotonic()
     if run.cache.tally is None or began_s > run.cache.tally_until_s:
         run.cache.tally = count_battles(session, run)
@@ -255,19 +255,19 @@ def count_battles(session: Session, run: LoadedCampaign) -> BattleTally:
         .group_by(Trial.unit, col(Trial.lead), Choice.outcome)
     )
     answered = select(Answer.trial_id).where(Answer.trial_id == Trial.id).exists()
-    is_on = (
+    open_battles_query = (
         select(Trial.unit, Trial.lead, func.count())
         .join(Rater, col(Rater.id) == col(Trial.rater_id))
         .where(Trial.campaign_id == run.id, Rater.role == "panel", Trial.released == 0, ~answered)
         .where(col(Trial.issued_at).between(time.time() - IDLE_S, time.time() + _AHEAD_S))
         .group_by(Trial.unit, col(Trial.lead))
     )
-    on = [(unit, lead, None, count) for unit, lead, count in session.exec(is_on)]
-    return _tally(run, [*session.exec(voted), *on])
+    open_battles = [(unit, lead, None, count) for unit, lead, count in session.exec(open_battles_query)]
+    return _tally(run, [*session.exec(voted), *open_battles])
 
 
 def system_names(session: Session, trial_id: str) -> list[str]:
-    """The systems of a battle in slot order; revealed by a vote only."""
+    """The systems of a battle in slot order; revealed only after the vote."""
     return list(
         session.exec(
             select(System.name)
@@ -286,7 +286,7 @@ def _tally(run: LoadedCampaign, rows: Iterable[tuple[str, int, str | None, int]]
     return tally
 
 
-def _of_rater(session: Session, rater: Rater) -> list[tuple[str, int, str | None, int]]:
+def _battles_of(session: Session, rater: Rater) -> list[tuple[str, int, str | None, int]]:
     """All battles of a rater, including skipped ones: caps limit speech, not votes."""
     rows = select(Trial.unit, Trial.lead, func.count()).where(Trial.rater_id == rater.id)
     return [(unit, lead, None, count) for unit, lead, count in session.exec(rows.group_by(Trial.unit, col(Trial.lead)))]

@@ -31,20 +31,20 @@ class NotOpen(StudioError):
 
 @dataclass
 class AssignmentCache:
-    """State of the assignment between two raters: unit columns, and counts valid for a mark in the database."""
+    """Assignment state kept between raters: unit columns, and counts valid for a mark in the database."""
 
     unit_table: UnitTable
     counts: AssignmentCounts = field(default_factory=AssignmentCounts)
-    counts_mark: str | None = None  # the AssignmentMark for which ``counts`` are right
+    counts_mark: str | None = None  # the AssignmentMark for which ``counts`` is valid
     tally: BattleTally | None = None  # of an arena; recounted on expiry
     tally_until_s: float = 0.0
-    # ids of raters whose answers count for no quota, since they are to be replaced; set by the service
+    # ids of raters to be replaced, whose answers do not count towards quotas; set by the service
     replaced: Callable[[Session], Collection[int]] = lambda _: ()
 
 
 @dataclass(frozen=True)
 class LoadedCampaign:
-    """A campaign's settings and units; constant while the campaign is open. Named ``run`` by its users."""
+    """A campaign's settings and units; constant while the campaign is open. Its variables are named ``run``."""
 
     id: int
     name: str
@@ -161,7 +161,7 @@ def add_stimuli(
 
 
 def open_arenas(session: Session) -> Sequence[Campaign]:
-    """The open campaigns without an end, newest first."""
+    """The open arenas, newest first."""
     standing = [name for name, kind in KINDS.items() if kind.is_standing]
     arenas = select(Campaign).where(Campaign.state == "open", col(Campaign.kind).in_(standing))
     return session.exec(arenas.order_by(col(Campaign.created_at).desc(), col(Campaign.id).desc())).all()
@@ -268,24 +268,24 @@ def load_campaign(session: Session, campaign: Campaign) -> LoadedCampaign:
     stimuli: dict[tuple[int, int], int] = {(s.item_id, s.system_id): row_id(s) for s in rows}
 
     def stock(
-        mine: list[int], among: Sequence[System], judged: tuple[str, ...], is_unscored: bool = False
+        mine: list[int], among: Sequence[System], rated_roles: tuple[str, ...], is_unscored: bool = False
     ) -> StimulusStock:
-        anchors = [row_id(s) for s in among if s.role == "anchor" and s.role not in judged]
+        anchors = [row_id(s) for s in among if s.role == "anchor" and s.role not in rated_roles]
         return StimulusStock(
             items=mine,
-            systems=[row_id(s) for s in among if s.role in judged],
+            systems=[row_id(s) for s in among if s.role in rated_roles],
             references=[row_id(s) for s in among if s.role == "reference"],
             baseline=next((row_id(s) for s in among if s.name == config.baseline), None),
             stimuli=stimuli,
-            # without the anchors of other scripts (the system of training clips)
+            # without anchors that have no sound of these scripts (such as systems of training clips)
             anchors=[a for a in anchors if any((item, a) in stimuli for item in mine)],
             names={row_id(i): i.name for i in items},
             system_names={row_id(s): s.name for s in systems},
             is_unscored=is_unscored,
         )
 
-    def aside(role: str) -> list[Unit]:
-        """Units of training, traps or golds: one stock per script, since systems may lack it."""
+    def unscored_units(role: str) -> list[Unit]:
+        """Units of training, traps or golds: one stock per script, since systems may lack a script."""
         units: list[Unit] = []
         for item in (row_id(i) for i in items if i.role == role):
             among = [s for s in systems if (item, row_id(s)) in stimuli]
@@ -303,9 +303,9 @@ def load_campaign(session: Session, campaign: Campaign) -> LoadedCampaign:
         kind=kind,
         units=tests,
         cache=AssignmentCache(UnitTable(tests)),
-        training=aside("training"),
-        traps=aside("trap"),
-        golds=aside("gold"),
+        training=unscored_units("training"),
+        traps=unscored_units("trap"),
+        golds=unscored_units("gold"),
         texts={row_id(i): i.text for i in items},
         rate_hz=max(s.source_rate_hz for s in rows),
     )

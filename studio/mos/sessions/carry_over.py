@@ -44,15 +44,15 @@ def carry_over(session: Session, rater: Rater, config: CampaignConfig) -> None:
     in a part that did not require it is repeated once if this part requires it.
     """
     gates = config.gates
-    passed = _passed(session, rater)
+    earlier = _earlier_passages(session, rater)
     reused: list[Passage] = []
     settled: list[str] = []
     turned_away = False
-    if gates.level and (level := [p for p, _ in passed if p.stage == "level"]):
+    if gates.level and (level := [p for p, _ in earlier if p.stage == "level"]):
         reused += level[:1]
         settled.append("level")
     for stage in _CHECKS:
-        mine = [p for p, of in passed if p.stage == stage and _is_same_check(stage, of, config)]
+        mine = [p for p, of in earlier if p.stage == stage and _is_same_check(stage, of, config)]
         reused += mine
         is_failed = bool(mine) and mine[-1].verdict == "fail" and getattr(gates, f"{stage}_required")
         turned_away |= is_failed and len(mine) >= MAX_TRIES
@@ -60,11 +60,12 @@ def carry_over(session: Session, rater: Rater, config: CampaignConfig) -> None:
     answers = earlier_screening_answers(session, rater, config)
     out = is_screened_out(config, answers)
     copied = {(p.stage, p.at): p for p in reused}  # an intermediate part may have copied them, too
-    _note(session, rater, _ENTERED, {"settled": settled + (["screening"] if _is_whole(config, answers) else [])})
+    is_screened = _has_all_answers(config, answers)
+    _add_passage(session, rater, _ENTERED, {"settled": settled + (["screening"] if is_screened else [])})
     for p in copied.values():
         session.add(Passage(rater_id=row_id(rater), stage=p.stage, verdict=p.verdict, at=p.at, data=p.data))
-    if answers and (out or _is_whole(config, answers)):
-        _note(session, rater, "screening", answers, "fail" if out else "ok")
+    if answers and (out or is_screened):
+        _add_passage(session, rater, "screening", answers, "fail" if out else "ok")
     session.flush()
     rater.stage = "screened_out" if out or turned_away else rater_stages(session, rater, config)[0]
     session.add(rater)
@@ -76,7 +77,7 @@ def earlier_screening_answers(session: Session, rater: Rater, config: CampaignCo
         return {}
     wanted = {s.id: s for s in config.gates.screening}
     answers: dict[str, Any] = {}
-    for passage, of in _passed(session, rater):
+    for passage, of in _earlier_passages(session, rater):
         if passage.stage == "screening":
             given_answers = json.loads(passage.data)
             same = [s for s in of.gates.screening if s.id in wanted and _is_same(s, wanted[s.id])]
@@ -89,16 +90,16 @@ def is_screened_out(config: CampaignConfig, answers: dict[str, Any]) -> bool:
     return any(s.accept and s.id in answers and answers[s.id] not in s.accept for s in config.gates.screening)
 
 
-def _passed(session: Session, rater: Rater) -> list[tuple[Passage, CampaignConfig]]:
+def _earlier_passages(session: Session, rater: Rater) -> list[tuple[Passage, CampaignConfig]]:
     """The rater's passages in earlier parts, with the settings of each part."""
-    passed: list[tuple[Passage, CampaignConfig]] = []
+    earlier: list[tuple[Passage, CampaignConfig]] = []
     for row in raters_of_session(session, rater):
         campaign = session.get(Campaign, row.campaign_id)
         if row.part >= rater.part or campaign is None:
             continue
         passages = session.exec(select(Passage).where(Passage.rater_id == row.id).order_by(col(Passage.id))).all()
-        passed += [(p, campaign_config(campaign)) for p in passages]
-    return passed
+        earlier += [(p, campaign_config(campaign)) for p in passages]
+    return earlier
 
 
 def _is_same_check(stage: str, of: CampaignConfig, config: CampaignConfig) -> bool:
@@ -111,11 +112,11 @@ def _is_same(one: ScreeningQuestion, other: ScreeningQuestion) -> bool:
     return replace(one, accept=[]) == replace(other, accept=[])
 
 
-def _is_whole(config: CampaignConfig, answers: dict[str, Any]) -> bool:
+def _has_all_answers(config: CampaignConfig, answers: dict[str, Any]) -> bool:
     return bool(answers) and all(s.id in answers for s in config.gates.screening)
 
 
-def _note(session: Session, rater: Rater, stage: str, data: dict[str, Any], verdict: str = "ok") -> None:
+def _add_passage(session: Session, rater: Rater, stage: str, data: dict[str, Any], verdict: str = "ok") -> None:
     row = Passage(rater_id=row_id(rater), stage=stage, verdict=verdict, at=time.time(), data=write_json(data))
     session.add(row)
 
@@ -183,7 +184,7 @@ def _has_room(session: Session, campaign: Campaign, role: str, run_of: Callable[
 
 
 def find_rater(session: Session, campaign_id: int, identity: str) -> Rater | None:
-    """The rater of an identity: the same session in any browser."""
+    """The rater with an identity, which is the same in every browser."""
     return session.exec(select(Rater).where(Rater.campaign_id == campaign_id, Rater.identity == identity)).first()
 
 
@@ -195,11 +196,11 @@ def is_part_finished(rater: Rater) -> bool:
 def enter_comments(session: Session, rater: Rater) -> Rater:
     """The rater's row in the last completed part; moves it to the comments unless they were requested before."""
     rows = raters_of_session(session, rater)
-    did = next((row for row in reversed(rows) if row.finished_at is not None), rater)
-    if did.stage == "done" and not has_commented(session, rows):
-        did.stage = "comments"
-        session.add(did)
-    return did
+    last = next((row for row in reversed(rows) if row.finished_at is not None), rater)
+    if last.stage == "done" and not has_commented(session, rows):
+        last.stage = "comments"
+        session.add(last)
+    return last
 
 
 def has_commented(session: Session, rows: Sequence[Rater]) -> bool:

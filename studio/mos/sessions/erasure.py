@@ -32,7 +32,7 @@ def sweep_takes(clips: ClipFolder) -> None:
     """Delete takes left over by a crash: they contain typed text and belong to no rater."""
     folder = takes_folder(clips)
     for left in folder.iterdir() if folder.is_dir() else ():
-        with suppress(FileNotFoundError):  # its take has just ended
+        with suppress(FileNotFoundError):  # the take has just ended
             changed_s = max(path.stat().st_mtime for path in (left, *left.rglob("*")))
             if changed_s < time.time() - _RUNNING_S and not is_written(left):  # the clock may have been set
                 shutil.rmtree(left) if left.is_dir() else left.unlink()
@@ -159,7 +159,7 @@ def erase_rater(store: Store, clips: ClipFolder, access: Access, campaign: str, 
         nonlocal is_gone
         is_gone = store.truncate_log()
 
-    with ExitStack() as cleanup:  # the rows are gone: one file that cannot be deleted keeps no other
+    with ExitStack() as cleanup:  # an error for one file must not prevent deletion of the others
         cleanup.callback(truncate_log)
         cleanup.callback(sweep_takes, clips)
         for trace in typed:

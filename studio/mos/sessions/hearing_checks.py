@@ -32,8 +32,8 @@ _TONE_PEAK = 0.1
 _NOISE_RMS = 0.05
 _RAMP_S = {"woods": 0.1, "huggins": 0.03}
 _WAV_HEADER = 44  # bytes
-_NOISES = 4  # takes of the noise, each in every order of intervals: 17 MB when all are cached
-_SEED_MASK = 2**64 - 1  # numpy takes no negative seeds
+_NOISES = 4  # noise realisations, each in every order of intervals; 17 MB if all are cached
+_SEED_MASK = 2**64 - 1  # numpy accepts no negative seeds
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,7 +146,7 @@ def _envelope(ramp_s: float) -> np.ndarray:
 
 PAIRS = 4
 MIN_PAIRS = 2  # correct pairs
-SNR_DB = (50.0, 40.0)  # of the better sound, of the worse
+SNR_DB = (50.0, 40.0)  # better sound, worse sound
 ENVIRONMENT_RATE_HZ = 24_000
 LEVEL_DBFS = -25.0  # of the voiced parts, RMS
 _PAUSE_S = 0.3
@@ -188,7 +188,7 @@ def _environment_order(seed: int) -> list[tuple[int, int]]:
 
 @lru_cache(maxsize=2 * PAIRS)
 def _render_noisy(take: int, snr_db: float) -> bytes:
-    """One of the eight sounds; both of a pair have the same voice and noise, at another noise level."""
+    """One of the eight sounds; the two of a pair differ only in the noise level."""
     voice, voiced = _voice(take)
     voice *= 10 ** (LEVEL_DBFS / 20) / np.sqrt(np.mean(voice[voiced] ** 2))
     noise = np.random.default_rng([808, take]).standard_normal(len(voice))
@@ -197,7 +197,7 @@ def _render_noisy(take: int, snr_db: float) -> bytes:
 
 
 def _voice(take: int) -> tuple[np.ndarray, np.ndarray]:
-    """Three words of vowels with pauses around them, [T], and where it is voiced, [T]: harmonics of a gliding pitch."""
+    """Three words of vowels between pauses, [T] (harmonics of a gliding pitch), and the mask of voiced samples [T]."""
     rng = np.random.default_rng([take, 1])
     pitch_hz = (115.0, 205.0)[take % 2]
     parts: list[tuple[np.ndarray, np.ndarray]] = []

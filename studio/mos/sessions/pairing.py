@@ -1,9 +1,9 @@
 """Choice of the next pair in an arena: pure functions of the battles assigned and the votes.
 
 The next pair is the one whose vote is expected to reduce the ladder's error most
-(studio.mos.stats.elo_intervals), or with probability ``arena.explore`` any pair, so that wrong estimates do
-not last. Open battles count as expected votes; otherwise concurrent raters would all get the same pair. The system that
-came first less often in the pair comes first.
+(studio.mos.stats.elo_intervals), or with probability ``arena.explore`` any pair, so that wrong estimates get
+corrected. Open battles count as expected votes; otherwise concurrent raters would all get the same pair. Within a pair,
+the system that was first less often comes first.
 """
 
 from collections import Counter, defaultdict
@@ -65,7 +65,7 @@ def choose_battle(
     open_still = [p for p in pairs if mine.votes[p] + mine.open_battles[p] < arena.per_pair]
     if not open_still:
         return None
-    pair = rng.choice(open_still if rng.random() < arena.explore else _sharpest(pairs, open_still, tally))
+    pair = rng.choice(open_still if rng.random() < arena.explore else _most_informative(pairs, open_still, tally))
     among = [unit for unit in units if pair_of(unit) == pair]
     fewest = min((mine.assigned[u.key], tally.assigned[u.key]) for u in among)
     unit = rng.choice([u for u in among if (mine.assigned[u.key], tally.assigned[u.key]) == fewest])
@@ -73,7 +73,7 @@ def choose_battle(
     return AssignedUnit(unit, tuple(unit.stimuli[k] for k in order))
 
 
-def _sharpest(pairs: Sequence[Pair], open_still: Sequence[Pair], tally: BattleTally) -> list[Pair]:
+def _most_informative(pairs: Sequence[Pair], open_still: Sequence[Pair], tally: BattleTally) -> list[Pair]:
     """The pairs whose vote reduces the error most; several if equal, as before the first vote."""
     index = {system: k for k, system in enumerate(sorted({s for pair in pairs for s in pair}))}
     wins, waiting = (np.zeros((len(index), len(index))) for _ in range(2))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class PanelNames:
-    """Parameters of a panel's links: the person's id, and what else its files need."""
+    """URL parameters of a panel: the person's id, the study, and others that its files need."""
 
     person: str
     study: str = ""  # one person in two studies is two raters
@@ -18,7 +18,7 @@ class PanelNames:
         return (self.person, *((self.study,) if self.study else ()), *self.more)
 
 
-# The first one whose person is given counts. ``participant``: any other panel or lab list.
+# The first panel whose ``person`` parameter is present applies. ``participant``: any other panel or lab list.
 PANELS: Mapping[str, PanelNames] = {
     "Prolific": PanelNames("PROLIFIC_PID", "STUDY_ID", ("SESSION_ID",)),
     "Mechanical Turk": PanelNames("workerId", "", ("hitId", "assignmentId")),
@@ -30,7 +30,7 @@ PARAMETERS = tuple(dict.fromkeys(name for panel in PANELS.values() for name in p
 
 
 def panel_of(parameters: Mapping[str, str]) -> PanelNames | None:
-    """The panel whose id of the person is given; None without one."""
+    """The first panel whose ``person`` parameter is present; None without one."""
     return next((panel for panel in PANELS.values() if parameters.get(panel.person)), None)
 
 
@@ -41,7 +41,7 @@ def person_id(parameters: Mapping[str, str]) -> str | None:
 
 
 def identity_text(parameters: Mapping[str, str]) -> str | None:
-    """What identifies the person in a campaign: the same in every browser; None without a panel's id."""
+    """Text that identifies the person in a campaign, equal in every browser; None without a panel's id."""
     panel = panel_of(parameters)
     if panel is None:
         return None

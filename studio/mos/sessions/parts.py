@@ -24,9 +24,9 @@ def next_campaign(session: Session, config: CampaignConfig) -> Campaign | None:
 
 
 def later_parts(session: Session, config: CampaignConfig, first: int) -> Iterator[tuple[Campaign, CampaignConfig]]:
-    """The later parts after the campaign ``first`` in order, with their settings; cycles are cut.
+    """The parts after the campaign ``first`` in order, with their settings; stops at a repeated campaign.
 
-    A part that no longer matches the first (another consent or language, or no end) ends the session before it.
+    Also stops before a part that no longer matches the first (another consent or language, or no end).
     """
     at, seen = config, {first}
     while len(seen) < MAX_PARTS:
@@ -152,5 +152,5 @@ def ordered_stages(config: CampaignConfig) -> list[str]:
 
 
 def next_stage(order: list[str], stage: str) -> str:
-    """The stage that follows one."""
+    """The stage after ``stage``."""
     return order[order.index(stage) + 1]

@@ -1,4 +1,4 @@
-"""What a rater's browser gets: the view of the current stage (read-only) and the audio; and the preview of a draft."""
+"""Data for a rater's browser: view of the current stage (read-only), audio, and the preview of a draft."""
 
 import logging
 from collections.abc import Callable
@@ -88,13 +88,13 @@ def _base_view(session: Session, run: LoadedCampaign, stage: str, rater: Rater |
     if part is not None and stage not in ("comments", *FINAL_STAGES):
         out["part"] = part
     if stage in FINAL_STAGES:
-        way = (config if rater is None else parts.first_config(session, rater, config)).completion.for_stage(stage)
-        out |= {"code": way.code, "redirect": way.redirect_url}
+        link = (config if rater is None else parts.first_config(session, rater, config)).completion.for_stage(stage)
+        out |= {"code": link.code, "redirect": link.redirect_url}
     return out
 
 
 def _trial(session: Session, run: LoadedCampaign, rater: Rater, key: ClipKey) -> tuple[dict[str, Any], str | None]:
-    """A rater's next trial, blinded: nothing in it reveals the system; and its id if it was not shown before."""
+    """A rater's next trial, without data that reveals a system, and its id if it was not shown before."""
     at = stages.progress(session, rater)
     assert at.trial is not None, "a rater at the trials has one left"
     trial, every = at.trial, run.config.break_after
@@ -107,7 +107,7 @@ def _trial(session: Session, run: LoadedCampaign, rater: Rater, key: ClipKey) ->
         "text": run.texts[trial.item_id] if run.config.show_text else None,
         "asked": trial.asked.split(),
         "slots": [
-            # live speech has no file; the URL of another sound is valid for this rater only
+            # live speech has no file; the URL of a clip is valid for this rater only
             {"slot": s.slot, "place": s.place, "url": "" if run.kind.is_live else _clip_url(trial.id, s.slot, key)}
             for s in slots
         ],
@@ -120,7 +120,7 @@ def _clip_url(trial: str, slot: int, key: ClipKey) -> str:
     return f"clip/{trial}/{slot}/{key(trial, slot)}"
 
 
-_CLIPS_KNOWN = 50_000
+_CACHED_CLIPS = 50_000
 
 RaterOf = Callable[[Session, int], tuple[Rater, LoadedCampaign]]
 
@@ -130,7 +130,7 @@ class RaterSounds:
 
     def __init__(self, store: Store, clips: ClipFolder, access: Access, rater_of: RaterOf) -> None:
         self._store, self._clips, self._access, self._rater_of = store, clips, access, rater_of
-        self._known = lru_cache(_CLIPS_KNOWN)(self._look_up)
+        self._known = lru_cache(_CACHED_CLIPS)(self._look_up)
 
     def clip(self, rater_id: int, trial: str, slot: int, key: str) -> Path | bytes:
         """The file of a clip, or blinded bytes if the trial may contain the same sound twice.
@@ -192,7 +192,7 @@ def blinded_wav(path: Path, samples: int, seed: int) -> bytes:
     return wav_bytes((longer & np.int16(-2)) | bits, rate_hz)
 
 
-_SCREENS = 3
+_PREVIEW_TRIALS = 3
 _SYSTEMS, _REFERENCE = (1, 2), 3  # placeholder ids for a draft without systems
 
 
@@ -205,9 +205,12 @@ def preview(session: Session, campaign: Campaign) -> dict[str, Any]:
     kind, texts = kind_of(config.kind), config.texts
     try:
         run = load_campaign(session, campaign)
-        units = [*run.training[:1], *Random(campaign.seed).sample(list(run.units), min(_SCREENS, len(run.units)))]
+        units = [
+            *run.training[:1],
+            *Random(campaign.seed).sample(list(run.units), min(_PREVIEW_TRIALS, len(run.units))),
+        ]
     except (BadFile, BadOption):
-        units = _made_up(kind, campaign)
+        units = _placeholder_units(kind, campaign)
     if kind.is_live:
         units = []
     rng = Random(campaign.seed)
@@ -260,7 +263,7 @@ def _sound(session: Session, stimulus: int) -> dict[str, str] | None:
     return None if item is None or system is None else {"item": item.name, "system": system.name}
 
 
-def _made_up(kind: Kind, campaign: Campaign) -> list[Unit]:
+def _placeholder_units(kind: Kind, campaign: Campaign) -> list[Unit]:
     """One trial of placeholder systems; their stimulus ids are negative."""
     config = campaign_config(campaign)
     for references in ([], [_REFERENCE]):

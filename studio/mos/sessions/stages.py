@@ -28,7 +28,7 @@ from studio.mos.store.access import TooMany, Visitor
 from studio.mos.store.json_columns import write_json
 from studio.mos.store.tables import Answer, Campaign, Passage, Rater, Trial, row_id
 
-MAX_UNFINISHED = 5000  # raters of a campaign who began within a day; bounds the rows that one link can create
+MAX_UNFINISHED = 5000  # unfinished raters of a campaign within a day; bounds the rows that one link can create
 _DAY_S = 86_400.0
 
 
@@ -111,8 +111,8 @@ def complete_stage(session: Session, run: LoadedCampaign, rater: Rater, stage: s
     session.add(Passage(rater_id=row_id(rater), stage=stage, verdict=verdict, at=time.time(), data=write_json(result)))
     rater.seen_at = time.time()
     rater.stage = goes_to
-    give = assign_battle if run.kind.is_standing else assign_trials
-    if goes_to == "trials" and not has_trials(session, rater) and not give(session, run, rater):
+    assign = assign_battle if run.kind.is_standing else assign_trials
+    if goes_to == "trials" and not has_trials(session, rater) and not assign(session, run, rater):
         rater.stage = "full"
     session.add(rater)
 
@@ -156,7 +156,7 @@ def _check_room(session: Session, campaign_id: int, role: str, now: float) -> No
 
 
 def withdraw(session: Session, rater: Rater) -> None:
-    """A rater leaves: answers stay until the rater asks for erasure; open trials are released."""
+    """Withdraw a rater: answers stay until the rater requests erasure; open trials are released."""
     if rater.stage == "withdrawn":
         return
     session.add(

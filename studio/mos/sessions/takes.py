@@ -1,7 +1,7 @@
 """Takes of live trials: the voice of each slot, the rater's keystrokes, and storage of the speech.
 
 The first voice (slot 0) speaks while the rater types. The second (slot 1) gets the same keystrokes at the same times,
-so that both are rated on the same input. A vote needs a take of each for the same typing.
+so that both are rated on the same input. A vote requires a take of each voice for the same typing.
 """
 
 import json
@@ -37,7 +37,7 @@ Miss = Literal["late", "failed", "mute"]  # late keystrokes; failed while speaki
 class Keystroke:
     """A change of the text field: [at, at + remove) became ``insert``, ``at_ms`` after the first change.
 
-    A change without effect is a pause: the voice spoke its text because no key came for some time.
+    A change without effect is a pause: after some time without a keystroke the voice spoke the pending text.
     """
 
     at_ms: float
@@ -53,13 +53,13 @@ class Keystroke:
 
 @dataclass(frozen=True)
 class Typing:
-    """Timed keystrokes; ``end_ms`` is when the rater ended the text."""
+    """Timed keystrokes; ``end_ms``: time at which the rater ended the text."""
 
     strokes: Sequence[Keystroke]
     end_ms: float
 
     def to_json(self) -> str:
-        """The stored form; two takes are of the same typing if it is equal."""
+        """The stored form; equal for two takes of the same typing."""
         return json.dumps(asdict(self), ensure_ascii=False, allow_nan=False)
 
     @staticmethod

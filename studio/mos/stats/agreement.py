@@ -23,7 +23,7 @@ class Icc:
 
 
 def first_scores(ratings: Ratings) -> tuple[F8, I8, I8]:
-    """Score, rater code and stimulus code [N] without repeats: the first score of a rater of a stimulus."""
+    """Score, rater code and stimulus code [N] without repeats: each rater's first score of each stimulus."""
     _, rater = np.unique(ratings.rater, return_inverse=True)
     _, stimulus = np.unique(ratings.system * max(1, len(ratings.items)) + ratings.item, return_inverse=True)
     _, first = np.unique(rater * (1 + stimulus.max(initial=0)) + stimulus, return_index=True)
@@ -125,7 +125,7 @@ class RaterConsensus:
 def rater_consensus(answers: ConsensusAnswers, pool: Mask) -> list[RaterConsensus]:
     """Correlation of every rater, by code, with the leave-one-out mean of the ``pool`` [R].
 
-    The pool are the raters whose answers form the consensus; the others are only compared with it.
+    Only answers of raters in the pool enter the means; the other raters are compared with these means.
     """
     counts = np.where(pool[answers.rater], 1.0, 0.0)
     keys = int(answers.key.max(initial=-1)) + 1
@@ -148,14 +148,14 @@ def rater_consensus(answers: ConsensusAnswers, pool: Mask) -> list[RaterConsensu
     return results
 
 
-def _centred_correlation(x: F8, y: F8, about: NDArray[np.int64]) -> float | None:
-    """Correlation after centring within each group ``about``; values of group -1 are not centred."""
+def _centred_correlation(x: F8, y: F8, groups: NDArray[np.int64]) -> float | None:
+    """Correlation after centring within each group; values of group -1 are not centred."""
     if len(x) < _MIN_ANSWERS:
         return None
     x, y = x.copy(), y.copy()
-    for group in set(about.tolist()) - {-1}:
+    for group in set(groups.tolist()) - {-1}:
         for side in (x, y):
-            side[about == group] -= side[about == group].mean()
+            side[groups == group] -= side[groups == group].mean()
     squares = float(x @ x), float(y @ y)
     if min(squares) < _MIN_SUM_OF_SQUARES:
         return None

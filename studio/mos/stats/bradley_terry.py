@@ -177,8 +177,8 @@ class Fit:
     b0: float
     log_p: F8  # [S], ln p; NaN if the estimate does not exist
     wins: F8  # [S, S], row beats column, a tie is half a win each
-    shape: F8  # [S], like ``rate`` of the posterior Gamma of each p; undefined without a prior
-    rate: F8
+    shape: F8  # [S], of the posterior Gamma of each p; undefined without a prior
+    rate: F8  # [S], likewise
     connected: bool  # whether wins connect all systems in both directions
     reason: str | None  # why there are no strengths; None if there are
     tie: float | None = None  # Davidson's nu, the tie parameter; None in the other methods
@@ -192,14 +192,14 @@ class Fit:
 class EloIntervals:
     """Intervals of scores and differences; arrays are NaN where not estimable."""
 
-    low: F8  # [S], like ``high`` of the scores on the scale with constant c
+    low: F8  # [S], bounds of the scores on the scale with constant c
     high: F8
-    difference_low: F8  # [S, S], like ``difference_high`` of score of row minus score of column
+    difference_low: F8  # [S, S], bounds of the score of the row minus that of the column
     difference_high: F8
     better: F8  # [S, S], P(row's score is above column's), as defined in ``better_label``; 0.5 on the diagonal
     label: str  # how the intervals were made
     better_label: str
-    p: F8 | None = None  # [S, S], two-sided, of no difference; None if there is no such test
+    p: F8 | None = None  # [S, S], two-sided p values of no difference; None if there is no test
     reason: str | None = None  # why there are no intervals; None if there are
 
 
@@ -231,7 +231,7 @@ def fit(votes: Votes, method: FitMethod = "gamma", a0: float = 0.1, b0: float = 
 
 
 def _without_prior(votes: Votes, wins: F8, method: FitMethod) -> Fit:
-    # In Davidson's model ties connect nothing: against an undefeated system they only inform the tie parameter.
+    # In Davidson's model ties do not connect systems: against an undefeated system they only inform the tie parameter.
     decided = wins if method == "mle" else win_matrix(votes.where(~undecided(votes)))
     connected_groups = groups(decided)
     reason = _missing_reason(decided, wins, votes.systems, connected_groups)
@@ -269,7 +269,7 @@ def centred(elo: F8) -> F8:
 
 
 def components(wins: F8) -> I8:
-    """Label [S] of the group of systems that votes connect, directly or by way of others, whatever their outcome."""
+    """Label [S] of each system's group; votes of any outcome connect systems, directly or through others."""
     return _labels(wins, directed=False)
 
 

@@ -11,9 +11,9 @@ from studio.mos.stats.columns import F8, I8
 
 _FLOOR = 0.8  # of the variance of a difference, relative to that of independent answers
 _MOST_CORRECTION = 1.5  # of the small-sample factor, relative to G* / (G* - 1)
-_MIN_DF = 1.0  # two clusters of very unequal size would have nearly none
+_MIN_DF = 1.0  # two clusters of very unequal size would have nearly 0
 _UNEQUAL_SHARE = 0.2  # share of the answers of one rater (script) above which a note says so
-_ABOVE_EQUAL = 1.2  # and how far it must exceed the share of equal raters
+_ABOVE_EQUAL = 1.2  # and the ratio by which it must exceed an equal share
 
 
 @dataclass(frozen=True)
@@ -22,13 +22,13 @@ class ClusterVariance:
 
     squares: F8  # sum over groups of (sum of influence values)^2
     groups: F8  # effective number G* of groups (``effective_clusters``)
-    correction: F8  # small-sample factor of what groups add to independent answers (``small_sample_correction``)
+    correction: F8  # small-sample factor of the excess over independent answers (``small_sample_correction``)
 
     def variance(self, independent: F8) -> F8:
         """Variance V_g; ``independent``: V_both, the variance under independence.
 
-        It is ``squares`` times G* / (G* - 1), and ``correction`` where ``squares`` exceeds what independent answers
-        give. For groups of equal size both factors are G / (G - 1), that of statsmodels with one regressor.
+        It is ``squares`` times G* / (G* - 1); the excess over independent answers is multiplied by ``correction``
+        instead. For groups of equal size both factors are G / (G - 1), that of statsmodels with one regressor.
         """
         factor = _factor(self.groups)
         excess = np.maximum(self.squares - independent / factor, 0.0)
@@ -39,7 +39,8 @@ def effective_clusters(size: F8) -> F8:
     """Effective number of clusters of the given sizes [..., G]: (sum n)^2 / sum n^2 over the last axis.
 
     It is G for clusters of equal size, and the number of equal clusters whose mean has the same variance otherwise
-    (Kish 1965, section 11.7, for weights). A size may be any share of a cluster in the variance of independent answers.
+    (Kish 1965, section 11.7, for weights). Sizes may also be shares of the clusters in the variance of independent
+    answers.
     """
     return effective_of_sums(size.sum(axis=-1), (size**2).sum(axis=-1))
 
@@ -52,9 +53,10 @@ def effective_of_sums(total: F8, squares: F8) -> F8:
 def small_sample_correction(total: F8, squares: F8, cubes: F8) -> F8:
     """Factor that makes the sum of squared cluster sums unbiased if all variance is between clusters.
 
-    From sums of the sizes and their powers. With shares w of the clusters, residuals from the mean have the variance 1
-    - 2 w + sum w^2, so the factor is 1 / (1 - 2 sum w^3 / sum w^2 + sum w^2); G / (G - 1) for equal sizes. At most 1.5
-    times G* / (G* - 1): a single dominating cluster pulls the mean along, and both err in the same direction.
+    The arguments are sums of the sizes, their squares and cubes. With shares w of the clusters, residuals from the mean
+    have the variance 1 - 2 w + sum w^2, so the factor is 1 / (1 - 2 sum w^3 / sum w^2 + sum w^2); G / (G - 1) for equal
+    sizes. At most 1.5 times G* / (G* - 1): a single dominating cluster shifts the mean, too, and both err in the same
+    direction.
     """
     w2, w3 = squares / total**2, cubes / total**3
     factor = _factor(effective_of_sums(total, squares))
@@ -81,12 +83,12 @@ def _factor(groups: F8) -> F8:
 
 
 def independent_variance(both: ClusterVariance) -> F8:
-    """V_both: the variance of independent answers, except that repeats of a rater on a script are one."""
+    """V_both: the variance of independent answers, where a rater's repeated answers to a script count as one."""
     return both.squares * _factor(both.groups)
 
 
 def degrees_of_freedom(*groups: F8) -> F8:
-    """The smaller effective number of clusters minus 1; at least 1, and 0 if there is one cluster only."""
+    """The smallest effective number of clusters minus 1; at least 1 for two or more clusters, 0 for a single one."""
     least = np.minimum.reduce(groups)
     return np.where(least > 1 + 1e-9, np.maximum(least - 1, _MIN_DF), 0.0)
 
@@ -101,9 +103,9 @@ def two_way_variance(
 
     Args:
         rater: by raters. ``item``: by scripts. ``both``: by rater and script.
-        tested: whether estimates are differences, in which most effects of raters and scripts cancel. Then a floor of
-            V_both would hold in half of the tests, each time raising the variance, and t(min(R*, I*) - 1) would take a
-            variance known from all answers for one known from few clusters. The floor is 0.8 V_both instead, with
+        tested: whether estimates are differences, in which most effects of raters and scripts cancel. With a floor of
+            V_both the variance would be inflated in half of the tests, and t(min(R*, I*) - 1) would be too wide, since
+            V_both is estimated from all answers and not from few clusters. The floor is 0.8 V_both instead, with
             V_both's degrees of freedom; above it they are Satterthwaite's (1946) for the sum, from the terms above
             V_both.
     """
@@ -132,11 +134,11 @@ def largest_share(codes: I8) -> float:
 def unequal_note(
     raters: int | None, rater_share: float | None, items: int | None, item_share: float | None
 ) -> str | None:
-    """Warning where one rater or script has over a fifth of the answers, more than if all had the same number.
+    """Warning if one rater or script has over a fifth of the answers, and more than an equal share.
 
     Args:
-        raters: number of raters, like ``items`` of scripts; None if unknown.
-        rater_share: largest share of the answers of one rater, like ``item_share`` of one script.
+        raters: number of raters; ``items``: of scripts; None if unknown.
+        rater_share: largest share of the answers by one rater; ``item_share``: on one script.
     """
     warnings = [
         f"one {what} has {share:.0%} of the answers"

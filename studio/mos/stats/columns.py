@@ -80,7 +80,7 @@ class Ratings:
         return _chosen(self, rows, ("score", "rater", "item", "system"))
 
     def code_of(self, system: str) -> int:
-        """Raises BadOption for an unknown system."""
+        """Code of a system. Raises BadOption if it is unknown."""
         if system not in self.systems:
             raise BadOption(f"there is no system {system!r}", f"choose {', '.join(self.systems)}")
         return self.systems.index(system)
@@ -88,15 +88,15 @@ class Ratings:
 
 @dataclass(frozen=True)
 class Votes:
-    """Choices between two systems as columns; raises BadOption as ``Ratings`` and if a system meets itself."""
+    """Choices between two systems as columns; raises BadOption as ``Ratings``, or for a system against itself."""
 
-    a: I8  # [N] into ``systems``, like ``b``; the order of presentation is not stored
+    a: I8  # [N] codes into ``systems``, as ``b``; the order of presentation is not stored
     b: I8
     outcome: NDArray[np.uint8]  # [N] of A, B, TIE, BOTH_BAD
-    rater: I8 | None  # [N] into ``raters``; None if unknown, like ``item`` into ``items``, the scripts
+    rater: I8 | None  # [N] codes into ``raters``; None if unknown
     systems: list[str]
     raters: list[str]
-    item: I8 | None = None
+    item: I8 | None = None  # [N] codes into ``items`` (scripts); None if unknown
     items: list[str] = field(default_factory=list[str])
 
     def __post_init__(self) -> None:
@@ -188,7 +188,7 @@ def _encode(names: Sequence[str], order: Sequence[str] | None = None) -> tuple[I
 
 
 def _encode_optional(what: str, names: Sequence[str | None]) -> tuple[I8 | None, list[str]]:
-    """Codes of a column that is complete; None if it is empty."""
+    """Codes of a complete column; None for an empty one. Raises BadOption for gaps."""
     known = [name for name in names if name is not None]
     if not known:
         return None, []
@@ -198,7 +198,7 @@ def _encode_optional(what: str, names: Sequence[str | None]) -> tuple[I8 | None,
 
 
 def _chosen(columns: _Columns, rows: Mask | I8, names: Sequence[str]) -> _Columns:
-    """Rows of valid columns are valid: there is no check of all names for each of many selections."""
+    """Select rows without validation: rows of valid columns are valid, and checking all names is slow."""
     chosen = copy(columns)
     for name in names:
         if (column := getattr(columns, name)) is not None:

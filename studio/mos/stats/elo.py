@@ -44,11 +44,11 @@ class Standing:
     # lower bound of the Elo of an undefeated system, upper bound of a winless one; None in the other states
     bound: float | None
     bound_others_fixed: float | None  # the same with all other systems at their fitted scores
-    chance_p: F8  # [S], probability of the streak if the system were level with each other system
+    chance_p: F8  # [S], probability of the streak if the system were as strong as each other system
 
 
 class Lead(NamedTuple):
-    """Lower bound of the Elo difference of two systems, and the probability of such votes if they were level."""
+    """Lower bound of the Elo difference of two systems, and the probability of such votes if they were equal."""
 
     least: float
     chance_p: float
@@ -99,7 +99,7 @@ def lead(votes: Votes, standings: Mapping[int, Standing], elo: F8, i: int, j: in
 
 
 def least_lead_of_streak(chance: Callable[[float], float]) -> float:
-    """Lower bound of a lead when one side won all votes: their probability there is 2.5% (Clopper & Pearson 1934).
+    """Lower bound of the lead of a side that won all votes: their probability at it is 2.5% (Clopper & Pearson 1934).
 
     ``chance`` is the log probability of those votes, increasing in the lead (in ln p, or any unit).
     """
@@ -170,7 +170,7 @@ def elo_report(
 
     ``mle``, ``gamma`` and ``davidson`` have intervals clustered by rater and script, ``dsm`` the Gamma quantiles of
     paper 002, ``posterior`` the gamma scores with posterior quantiles. A system that is not connected to the others by
-    wins has a ``state`` (``separation.Standing``) and a one-sided bound instead of an interval.
+    wins has a ``state`` (``Standing``) and a one-sided bound instead of an interval.
 
     Returns:
         systems: {name: {elo, lo, hi, state}}; differences: [{a, b, difference, lo, hi, p, p_holm}], best first;
@@ -225,9 +225,9 @@ def rank_ranges(differences: Sequence[Mapping[str, Any]], names: Sequence[str]) 
 
 
 def _within_components(fitted: Fit, spread: EloIntervals) -> EloIntervals:
-    """The intervals without those that the prior alone makes: between systems that no votes connect.
+    """The intervals without those that follow from the prior alone: between systems that no votes connect.
 
-    Scores keep theirs in the largest group of connected systems, or in none if no vote is left.
+    Only scores in the largest group of connected systems keep their intervals; none does without votes.
     """
     label = components(fitted.wins)
     apart = label[:, None] != label[None, :]
@@ -326,9 +326,9 @@ def _notes(
 
 
 def _identical_rows(votes: Votes) -> str | None:
-    """Note on votes that repeat another one in every column; None without any.
+    """Note on votes that repeat another one in every column; None if there are none.
 
-    Also None where raters or scripts are unknown or one: then a rater has reasons to vote alike on a pair.
+    Also None for unknown raters or scripts, or a single script: equal votes of a rater on a pair are expected then.
     """
     if votes.rater is None or votes.item is None or count_distinct(votes.item) < 2:
         return None

@@ -1,4 +1,4 @@
-"""Intervals of Elo: cluster-robust over raters and scripts, and posterior by Gibbs sampling; gain by one more vote."""
+"""Intervals of Elo: cluster-robust over raters and scripts, and posterior by Gibbs sampling; gain of one more vote."""
 
 # scipy has no type stubs.
 # pyright: reportMissingTypeStubs=false, reportUnknownVariableType=false, reportUnknownMemberType=false
@@ -48,10 +48,10 @@ def clustered_intervals(
     Each vote moves the estimate by its score times the inverse information; the variance is that of the sums of these
     influence values over raters and over scripts, as for a mean (``interval.clustered_error``). It agrees with a
     jackknife in simulation. Raters and scripts count by their share in the information on each score
-    (``clusters.effective_clusters``); differences have the degrees of freedom of ``two_way_variance``. Unknown raters
-    or scripts, and a single script, are not clustered by, which the label states. If wins do not connect all systems,
-    only systems within a connected group have an interval, around the group's mean: distances between groups are
-    determined by the prior.
+    (``clusters.effective_clusters``); differences have the degrees of freedom of ``two_way_variance``. There is no
+    clustering by unknown raters or scripts, or by a single script, as the label states. If wins do not connect all
+    systems, only systems within a connected group have an interval, around the group's mean: distances between groups
+    are determined by the prior.
     """
     elo, size = fitted.elo(c), len(votes.systems)
     by_rater = votes.rater is not None
@@ -85,7 +85,7 @@ def clustered_intervals(
     return EloIntervals(*ends, better, label, BETTER_LABEL, p)
 
 
-_LABELS = {  # by whether raters and scripts are clustered by
+_LABELS = {  # whether votes are clustered by rater, and by script
     (True, True): "by rater and script",
     (True, False): "by rater, for these scripts only",
     (False, True): "by script, votes of one rater taken as independent",
@@ -123,7 +123,7 @@ def _errors(votes: Votes, fitted: Fit, part: I8, by_rater: bool, by_item: bool) 
 
 
 def _combined(rater: ClusterVariance, item: ClusterVariance | None, both: ClusterVariance, tested: bool) -> _Errors:
-    """``item``: None if only raters are clustered by."""
+    """``item``: None to cluster by rater only."""
     if item is not None:
         return _Errors(*two_way_variance(rater, item, both, tested))
     independent = independent_variance(both)
@@ -166,7 +166,7 @@ def _grouped_variances(votes: Votes, fitted: Fit, part: I8) -> Callable[[I8], _B
         )
         covariance = influence @ np.asarray((sums.T @ sums).toarray(), np.float64) @ influence.T
         squares = np.diag(covariance), _contrasts(covariance)
-        if 2 * count > len(cluster):  # mostly single votes: they count alike
+        if 2 * count > len(cluster):  # mostly single votes: they get equal weights
             sizes = np.bincount(cluster).astype(np.float64)
             powers = [[np.asarray((sizes**k).sum()) for k in (1, 2, 3)]] * 2
         else:
@@ -208,10 +208,10 @@ def expected_error_reduction(wins: F8, waiting: F8, a0: float = 0.1, b0: float =
     """Expected decrease of the sum of standard errors, in Elo, by one more vote on each pair: [S, S], zero on the
     diagonal.
 
-    The arena chooses the next pair by it. Scores are those of ``fit`` with its Gamma prior, whose rate ``b0`` above
+    The arena uses it to choose the next pair. Scores are those of ``fit`` with its Gamma prior, whose rate ``b0`` above
     zero makes errors finite before the first vote. Their inverse covariance is the curvature of the posterior in ln p,
     H = sum over pairs of n_ij w_ij (e_i - e_j)(e_i - e_j)' + diag(b0 p) with w_ij = P(i beats j) P(j beats i). A vote
-    on (i, j) adds w_ij d d', d = e_i - e_j, whatever its outcome, so the covariance C becomes C - w C d d' C / (1 + w
+    on (i, j) adds w_ij d d', d = e_i - e_j, for any outcome, so the covariance C becomes C - w C d d' C / (1 + w
     d' C d) (Sherman & Morrison 1950). Votes are taken as independent: clustering scales all intervals by about the same
     factor. ``wins``: [S, S], row beats column, a tie half a win each; ``waiting``: [S, S], symmetric: pending battles.
     """

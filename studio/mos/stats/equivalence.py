@@ -58,7 +58,7 @@ def margin_test(
         scale: possible values of ``difference``; None if unknown.
         null: 0, or 1/2 for a share.
 
-    Raises BadOption for a margin that is not positive, or that the scale cannot exceed.
+    Raises BadOption for a margin that is not positive, or that no difference on the scale can exceed.
     """
     check_margin(margin, scale, null)
     estimate = at_level(difference, LEVEL, scale, null)
@@ -98,7 +98,7 @@ def with_holm_verdicts(tests: Sequence[MarginTest]) -> list[MarginTest]:
 
 
 def check_margin(margin: float, scale: ScoreScale | None, null: float = 0.0) -> None:
-    """Raises BadOption for a margin that is not positive, or that the scale cannot exceed."""
+    """Raises BadOption for a margin that is not positive, or that no difference on the scale can exceed."""
     reach = np.inf if scale is None else min(scale.high - null, null - scale.low)
     if not 0 < margin < reach:
         most = "" if reach == np.inf else f" and below {reach:g}, the largest difference on this scale"
@@ -106,10 +106,10 @@ def check_margin(margin: float, scale: ScoreScale | None, null: float = 0.0) -> 
 
 
 def at_level(interval: Interval, level: float, scale: ScoreScale | None, null: float) -> Interval:
-    """A clustered interval at another level. ``null`` is what the mean is tested against (``interval_bounds``).
+    """A clustered interval at another level; ``null``: mean under the null hypothesis (``interval_bounds``).
 
-    A claim of harmlessness must not profit from an error that is estimated too small. By rater and script, degrees of
-    freedom are therefore at most min(R, I) - 1, and the variance is multiplied by 1 + 1 / min(R, I): V_both, which is
+    An underestimated error must not make a difference look harmless. By rater and script, degrees of freedom are
+    therefore at most min(R, I) - 1, and the variance is multiplied by 1 + 1 / min(R, I): V_both, which is
     subtracted (``two_way_variance``), contains 1 / I of the variance by rater and 1 / R of that by script.
     """
     if not interval.df:
@@ -125,9 +125,9 @@ def at_level(interval: Interval, level: float, scale: ScoreScale | None, null: f
 def one_sided_p(interval: Interval, bound: float, scale: ScoreScale | None) -> float | None:
     """p value of the null hypothesis that the true mean is at most ``bound``; None if not estimable.
 
-    At most ``ALPHA`` exactly if the interval of level ``LEVEL`` is above ``bound``. If all answers are equal, those
-    outside the sample are taken to differ by a step: (1 - gap / step)^G for G raters (or scripts, if fewer), and on a
-    scale of more than two answers at least what t gives had one rater differed by a step (``interval_bounds``).
+    It is at most ``ALPHA`` exactly if the interval of level ``LEVEL`` is above ``bound``. If all answers are equal,
+    those outside the sample are assumed to differ by a step: (1 - gap / step)^G for G raters (or scripts, if fewer); on
+    a scale of more than two answers it is at least the p value of t if one rater had differed by a step.
     """
     if not interval.df or interval.low is None:
         return None

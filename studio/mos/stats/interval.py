@@ -51,7 +51,7 @@ def log_gamma_ratio_inverse(a: ArrayLike, b: ArrayLike, q: ArrayLike) -> F8:
 
 Clusters = Literal["two_way", "by_rater"]
 FEW_RATERS = 5  # below it an interval depends mainly on the assumed distribution
-_NEAR_HALF_WIDTHS = 2.0  # distance to the end of the scale below which a symmetric interval undercovers
+_NEAR_HALF_WIDTHS = 2.0  # distance of the mean from the end of the scale below which a symmetric interval undercovers
 _MIN_SE = 1e-9  # in steps
 
 
@@ -60,7 +60,7 @@ class Interval:
     """Estimate (mean, share or difference) with its confidence interval."""
 
     mean: float
-    # like ``high`` None if not estimable (one rater, one item, one rating); not necessarily symmetric around the mean
+    # None (as ``high``) if not estimable (one rater, one item, one rating); not necessarily symmetric around the mean
     # (``interval_bounds``)
     low: float | None
     high: float | None
@@ -71,7 +71,7 @@ class Interval:
     items: int | None
     method: str  # name of the interval method
     level: float  # nominal coverage
-    rater_share: float | None = None  # largest share of ``n`` by one rater, like ``item_share`` on one script
+    rater_share: float | None = None  # largest share of ``n`` by one rater; ``item_share``: on one script
     item_share: float | None = None
 
     @property
@@ -122,7 +122,9 @@ def clustered_interval(
     null: float | None = None,
     size: F8 | None = None,
 ) -> Interval:
-    """Interval of an estimate from its influence values; on a single script by rater, for this script only.
+    """Interval of an estimate from its influence values.
+
+    With a single script it is clustered by rater only, and holds for that script only.
 
     Args:
         mean: the estimate.
@@ -149,9 +151,9 @@ def interval_bounds(
 ) -> tuple[float | None, float | None]:
     """Bounds of the interval of a mean, (None, None) if not estimable; they stay on the scale and never coincide.
 
-    The default is mean +- t * se. If a bound comes within twice that half-width of the end of the scale, Wilson's form
-    is used (Wilson 1927): all m within t standard errors, with a variance proportional to (m - low)(high - m) as for a
-    share. If all answers are equal the error is unknown: ``_half_width_of_equal_answers``.
+    The default is mean +- t * se. If the mean lies within two half-widths of an end of the scale, so that a bound lies
+    within one, Wilson's form is used (Wilson 1927): all m within t standard errors, with a variance proportional to
+    (m - low)(high - m) as for a share. If all answers are equal the error is unknown: ``_half_width_of_equal_answers``.
 
     Args:
         df: degrees of freedom; clusters - 1 if all answers are equal.
@@ -235,20 +237,20 @@ def clustered_error(
     rater, item = dense_codes(rater), dense_codes(item)
     by_rater = cluster_variance(influence, rater, size)
     by_both = cluster_variance(influence, np.unique(rater * (item.max() + 1) + item, return_inverse=True)[1], size)
-    heads = [count_distinct(rater)]
+    clusters_counted = [count_distinct(rater)]
     if clusters == "by_rater":
         independent, df = independent_variance(by_both), degrees_of_freedom(by_rater.groups)
         varies = not is_zero_error(float(by_rater.squares) ** 0.5)
         variance = by_rater.variance(independent) if varies else independent
     else:
-        heads.append(count_distinct(item))
+        clusters_counted.append(count_distinct(item))
         variance, df = two_way_variance(by_rater, cluster_variance(influence, item, size), by_both, tested)
     se = float(np.sqrt(variance))
-    return se, float(min(heads) - 1 if is_zero_error(se) else df)
+    return se, float(min(clusters_counted) - 1 if is_zero_error(se) else df)
 
 
 def dense_codes(codes: I8) -> I8:
-    """Codes [N] without gaps, where the gaps of a selection of few rows would take more memory than the rows."""
+    """Codes [N], without gaps if a selection of few rows left gaps that would take more memory than the rows."""
     few = codes.max(initial=0) > 2 * len(codes)
     return np.unique(codes, return_inverse=True)[1].astype(np.int64) if few else codes
 
@@ -261,8 +263,8 @@ def _half_width_of_equal_answers(df: float, level: float, scale: ScoreScale, tes
     """Half-width of the interval of a mean when all answers are equal.
 
     Exact for one vote per rater (or script, if fewer) and unobserved answers one step away (Clopper & Pearson 1934). If
-    the mean is ``tested`` on a scale of more than two answers, at least what t gives had one rater (or script) differed
-    by a step: otherwise two or three raters who lean the same way by chance would be significant too often.
+    the mean is ``tested`` on a scale of more than two answers, it is at least the half-width of t if one rater (or
+    script) had differed by a step: otherwise two or three raters who agree by chance would be significant too often.
     """
     share = 1 - tail_probabilities(level)[0] ** (1 / (df + 1))
     if tested and not scale.is_binary:

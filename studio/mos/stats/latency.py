@@ -30,7 +30,7 @@ from studio.mos.stats.interval import (
 PER_MS = 100.0
 _MIN_BIN_ANSWERS = 8
 _MAX_BINS = 6
-_RIDGE = 1e-6  # on the strengths of voices: that of an undefeated voice is not finite
+_RIDGE = 1e-6  # on the strengths of voices: an undefeated voice would have an infinite one
 _MAX_ITERATIONS, _TOLERANCE = 60, 1e-10
 Always = Literal["sooner", "later"]
 
@@ -97,11 +97,11 @@ def score_slope(answers: LatencyAnswers, same_voice: bool = False) -> LatencySlo
     x, y = answers.ms / PER_MS, answers.value
     groups = answers.voices.argmax(axis=1) if same_voice else np.zeros(len(x), np.int64)
     x, y = _centred(x, groups), _centred(y, groups)
-    room = float(x @ x)
-    if room < 1e-9 * len(x):
+    squares = float(x @ x)
+    if squares < 1e-9 * len(x):
         return None
-    value = float(x @ y) / room
-    return _slope(value, x * (y - value * x) / room, x**2, answers)
+    value = float(x @ y) / squares
+    return _slope(value, x * (y - value * x) / squares, x**2, answers)
 
 
 def preference_slope(answers: LatencyAnswers, same_voices: bool = False) -> LatencySlope | None:
@@ -109,8 +109,8 @@ def preference_slope(answers: LatencyAnswers, same_voices: bool = False) -> Late
 
     This is a Bradley-Terry model with latency as a covariate; a tie is half a win. If the faster voice won every vote,
     the slope has no upper bound: over all answers its lower bound is that of an undefeated system
-    (``separation.least_lead_of_streak``) and p is a sign test with one vote per rater (or script, if fewer). With
-    strengths of voices neither can be given. None if latency and voice explain the same votes.
+    (``elo.least_lead_of_streak``) and p is a sign test with one vote per rater (or script, if fewer). With a strength
+    per voice neither is available. None if latency and voice explain the same votes.
     """
     x = answers.ms / PER_MS
     if float(x @ x) < 1e-9 * max(1, len(x)):

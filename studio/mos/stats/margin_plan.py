@@ -12,7 +12,7 @@ from studio.mos.stats.means import difference
 from studio.mos.stats.planner import MAX_RATERS, PlannedTest, RatingPopulation, draw_ratings, monotone_widths
 
 PAIR_TESTS: tuple[PlannedTest, ...] = ("cmos", "preference")  # one score for a pair of systems
-RUNS = 2000  # simulated tests of a number of raters near the result: a standard error of .009 at a power of .8
+RUNS = 2000  # simulated tests per number of raters near the result: a standard error of .009 at a power of .8
 _FIRST_RUNS = 200  # enough where the power is far from the wanted one
 _FAR = 4.0  # standard errors
 _MAX_CLAIMS = 100
@@ -24,7 +24,7 @@ class PowerNotReached(BadOption):
 
 @dataclass(frozen=True)
 class MarginAsk:
-    """What is to be shown about a candidate and a baseline. Raises BadOption for invalid or contradicting values."""
+    """A claim to show about a candidate and a baseline, and its test. Raises BadOption for invalid values."""
 
     test: PlannedTest  # kind of test, not ``elo``
     margin: float  # largest harmless difference, in the unit of the score (a share of the votes for ``preference``)
@@ -32,7 +32,7 @@ class MarginAsk:
     # candidate minus baseline, before rounding and random answers of the population
     true_difference: float = 0.0
     power: float = 0.8  # wanted share of tests that show the claim
-    claims: int = 1  # pairs for which it is made, each tested at ALPHA / claims: Holm's first step
+    claims: int = 1  # number of pairs with this claim, each tested at ALPHA / claims: Holm's first step
     items: int = 30  # scripts in the test
     share: float = 1.0  # part of them that each rater rates, for both systems
 

@@ -73,7 +73,7 @@ def _stimuli(ratings: Ratings) -> list[tuple[int, int, I8]]:
 
 
 def mean_of(ratings: Ratings, method: MeanMethod = "two_way", level: float = 0.95) -> Interval:
-    """Mean of all ratings, whatever their system. Raises BadOption without ratings."""
+    """Mean of all ratings of all systems. Raises BadOption without ratings."""
     if not len(ratings):
         raise BadOption("there are no ratings", "a mean needs at least one")
     score, rater, item = ratings.score, ratings.rater, ratings.item
@@ -216,7 +216,7 @@ class PostScreen:
 
 @dataclass(frozen=True)
 class Quartiles:
-    """Quartiles of scores, which BS.1534-3 reports beside means."""
+    """Quartiles of scores, which BS.1534-3 reports in addition to means."""
 
     low: float
     median: float

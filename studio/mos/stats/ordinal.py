@@ -1,4 +1,4 @@
-"""Cumulative logit mixed model of opinion scores, with random raters and scripts, as a second analysis beside means.
+"""Cumulative logit mixed model of opinion scores, with random raters and scripts: a second analysis, besides means.
 
 The probability that rater r gives script i by system s at most level c_k is
 
@@ -8,7 +8,7 @@ with thresholds theta, system locations beta, and normal effects of raters (u), 
 and script x system (z, "favour") (Agresti 2010, "Analysis of Ordinal Categorical Data", chapter 10; Christensen 2019,
 R's ``ordinal``). Scores are treated as ordered categories: equal distances are not assumed. The fit is maximum
 likelihood in the Laplace approximation, with a weak prior that keeps standard deviations above zero for few raters or
-scripts (Chung et al. 2013, Psychometrika 78), and locations finite for a system with nothing but the best score.
+scripts (Chung et al. 2013, Psychometrika 78), and locations finite for a system with only the best score.
 """
 
 # scipy has no type stubs.
@@ -253,9 +253,9 @@ class _Summary:
     def differences(self) -> list[Difference]:
         names, result = self._ratings.systems, list[Difference]()
         coded = [(at, int(code)) for at, code in enumerate(self._used)]
-        for (at, a), (beside, b) in combinations(coded, 2):
-            slope = self._slope({at: 1, beside: -1})
-            gap = self._fitted.locations[at] - self._fitted.locations[beside]
+        for (at, a), (other, b) in combinations(coded, 2):
+            slope = self._slope({at: 1, other: -1})
+            gap = self._fitted.locations[at] - self._fitted.locations[other]
             p = float(2 * t_cdf(self._df, -abs(gap) / self._se(slope)))
             result.append(Difference(names[a], names[b], self._about(gap, slope, [a, b]), p, p))
         return with_holm(result)

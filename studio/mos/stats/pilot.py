@@ -58,7 +58,7 @@ def rating_population(ratings: Ratings) -> RatingPopulation:
 def vote_population(votes: Votes) -> VotePopulation:
     """Population whose simulated votes match the Elo, variance components and ties of these votes.
 
-    Random effects and ties attenuate the estimates, so a first guess is corrected by what it shows when simulated
+    Random effects and ties attenuate the estimates, so a first guess is corrected by the estimates from its simulation
     (method of simulated moments).
 
     Raises BadOption: raters or scripts are unknown, or fewer than three.
@@ -237,8 +237,8 @@ def conservative_votes(population: VotePopulation, votes: Votes) -> VotePopulati
     return replace(population, taste_sd=taste**0.5, item_system_sd=favour**0.5)
 
 
-def _upper_bound(variance: float, beside: float, df: int) -> float:
-    """Upper bound of a variance whose mean square has ``df`` degrees of freedom and also contains ``beside``."""
+def _upper_bound(variance: float, other_terms: float, df: int) -> float:
+    """Upper bound of a variance whose mean square has ``df`` degrees of freedom and also contains ``other_terms``."""
     df = max(1, df)
     quantile = 2 * float(gamma_inverse(df / 2, 1 - ASSURANCE))
-    return max(variance, (variance + beside) * df / quantile - beside)
+    return max(variance, (variance + other_terms) * df / quantile - other_terms)

@@ -133,7 +133,7 @@ class WidthNotReached(BadOption):
 class RaterPlan:
     """Result of a sample size search."""
 
-    raters: int  # fewest raters with which a share ``sure`` of the simulated tests has no wider interval than requested
+    raters: int  # fewest raters with which all intervals are narrow enough in a share ``sure`` of the simulated tests
     half_width: float  # the ``sure`` quantile of the widest half-width
     sure: float  # the required share of tests
     # (raters, half-width) for every number tried, increasing in raters, with simulation noise removed by isotonic
@@ -225,7 +225,9 @@ def raters_for_elo(
         half_width: requested, in Elo.
         population: systems and variance components, e.g. of a pilot (``pilot.vote_population``).
         pairs: votes of each rater, on random pairs of systems, each on one of ``scripts``.
-        runs, seed: as for ``raters_for_means``, like the errors.
+        runs, seed: as for ``raters_for_means``.
+
+    Raises as ``raters_for_means``.
     """
     population = VotePopulation() if population is None else population
     _check(half_width, runs)

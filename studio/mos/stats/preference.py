@@ -153,7 +153,7 @@ def cmos_results(
 
 
 def order_effect(answers: Iterable[CmosAnswer], scale: ScoreScale | None = None) -> Interval:
-    """Mean of the uncorrected scores; far from zero, the order had an effect. Raises BadOption without answers."""
+    """Mean of the uncorrected scores: the effect of the order. Raises BadOption without answers."""
     rows = [(c.rater, c.item, "second", float(c.score)) for c in answers]
     return mean_of(ratings_from_rows(rows, scale=scale))
 

@@ -1,4 +1,4 @@
-"""Rank tests beside means: Friedman's over all systems, Wilcoxon's signed-rank test of every pair.
+"""Rank tests in addition to means: Friedman's over all systems, Wilcoxon's signed-rank test of every pair.
 
 Both need independent blocks. Answers of one rater are not independent, so a block is a rater (mean over scripts) or a
 script (mean over raters), never a single page. Each treats only its blocks as a sample; the clustered intervals of
@@ -28,7 +28,7 @@ _EQUAL = 1e-9  # differences of means below it are rounding errors
 
 @dataclass(frozen=True)
 class Friedman:
-    """Friedman's test that all systems are alike (Friedman 1937), with the correction for ties."""
+    """Friedman's test of the hypothesis that all systems are equal (Friedman 1937), corrected for ties."""
 
     systems: int
     blocks: int
@@ -65,12 +65,12 @@ class RankTests:
 def rank_tests(ratings: Ratings, block: Block = "rater", systems: Sequence[str] | None = None) -> RankTests:
     """Tests over the blocks that have every system.
 
-    The score of a block is the mean over the scripts (or raters) with which it has every system, so that a rater who
-    heard other scripts of one system than of another compares no scripts.
+    The score of a block is the mean over the scripts (or raters) with which it has every system; otherwise a rater who
+    heard different scripts of two systems would compare scripts, too.
 
     Args:
         ratings: scores of one question.
-        block: what is independent.
+        block: the independent unit.
         systems: compared systems; by default all that were rated.
 
     Raises BadOption: fewer than two systems, or no block has all of them.
@@ -94,7 +94,7 @@ def _block_means(ratings: Ratings, systems: list[str], block: Block) -> tuple[F8
     index = np.full(len(ratings.systems), -1)
     index[[ratings.code_of(name) for name in systems]] = np.arange(len(systems))
     rows = ratings.where(index[ratings.system] >= 0)
-    # A page is what a rater said of a script; only those with every system are compared.
+    # A page is a rater's scores of a script; only pages with every system are compared.
     pages, page = np.unique(rows.rater * len(ratings.items) + rows.item, return_inverse=True)
     cell, size = page * len(systems) + index[rows.system], len(pages) * len(systems)
     number = np.bincount(cell, minlength=size).reshape(-1, len(systems))

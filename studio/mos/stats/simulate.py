@@ -120,8 +120,7 @@ def elo_coverage(
     """Coverage of the intervals of centred Elo and of differences between systems.
 
     Methods: ``mle`` and ``gamma`` by rater and script, ``gamma by rater``, ``gamma by vote``, ``dsm`` with the Gamma
-        quantiles
-    of paper 002, ``posterior``. Each is compared with the true value of its own estimator.
+    quantiles of paper 002, ``posterior``. Each is compared with the true value of its own estimator.
 
     Raises BadOption: fewer than two raters, pairs, scripts or systems, or no runs.
     """

@@ -6,9 +6,9 @@ quality ``psi`` of stimulus j, bias ``Delta`` of rater i, inconsistency ``upsilo
 projection: each of the three is set to its optimum given the other two. Careless raters get small weights, and none is
 excluded. Biases are relative to this panel's mean: they sum to zero.
 
-The likelihood is unbounded where the qualities become one rater's answers and the error of that rater zero. With few
-answers the iteration may go there. Then it is repeated with variances drawn towards the mean variance, which have a
-maximum, and the result says so.
+The likelihood is unbounded where the qualities equal one rater's answers and that rater's error is zero. With few
+answers the iteration may end there. Then it is repeated with variances shrunk towards the mean variance, so that a
+maximum exists, and the result says so.
 """
 
 # scipy has no type stubs.
@@ -27,9 +27,9 @@ from studio.mos.stats.interval import Interval, clustered_interval
 _MAX_STEPS = 1000
 _TOLERANCE = 1e-8
 _MIN_VARIANCE = 1e-8  # added to the variance of a rater, as in the recommendation's program
-MIN_ANSWERS = 3  # of a rater: a bias and an inconsistency leave nothing of two
+MIN_ANSWERS = 3  # of a rater: two would be used up by bias and inconsistency
 _COLLAPSED = 1e-6  # variance below which a rater has all the weight
-_PRIOR_ANSWERS = 4  # of the mean variance, where variances are drawn towards it
+_PRIOR_ANSWERS = 4  # weight of the mean variance, when variances are shrunk towards it
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class RaterBias:
     """One rater."""
 
     rater: str
-    bias: float  # mean distance from the others, in the unit of the score
+    bias: float  # mean difference from the others, in the unit of the score
     inconsistency: float  # standard deviation of the answers around quality and bias
     n: int
 
@@ -56,13 +56,13 @@ class BiasFreeStimulus:
 class SubjectBias:
     """Result of ``subject_bias``."""
 
-    # mean quality of the stimuli of each system; intervals by rater and script, of answers without their bias: they do
-    # not contain how far another panel as a whole might be off
+    # mean quality of the stimuli of each system; intervals by rater and script, of answers without their bias: they
+    # ignore a common bias of the whole panel
     systems: dict[str, Interval]
     stimuli: list[BiasFreeStimulus]
     raters: list[RaterBias]
     left_out: int  # raters with fewer than three answers
-    is_shrunk: bool  # whether variances were drawn towards their mean, because the likelihood has no maximum
+    is_shrunk: bool  # whether variances were shrunk towards their mean, because the likelihood has no maximum
 
 
 def subject_bias(ratings: Ratings) -> SubjectBias:

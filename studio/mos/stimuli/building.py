@@ -36,13 +36,13 @@ from studio.mos.store.clips import CampaignLevel, ClipFolder, StoredClip, store_
 from studio.mos.store.sounds import LEVEL_RULES, LOWEST_RATE_HZ, TELEPHONE_RATE_HZ, LevelRule, SourceSound
 from studio.mos.store.tables import AssignmentMark, Campaign, Clip, Item, Look, Rater, Removal, Stimulus, System, row_id
 
-_ABOVE_HZ = 10_000  # an anchor should remove more than a third of an octave
+_MIN_BANDWIDTH_HZ = 10_000  # of a reference, so that an anchor removes more than a third of an octave
 log = logging.getLogger("studio.mos")
 T = TypeVar("T")
 
 
 class DraftConflict(StudioError, code="changed_meanwhile"):
-    """The draft was changed meanwhile by another page or command."""
+    """Another page or command has changed the draft concurrently."""
 
 
 def build_campaign(
@@ -71,7 +71,9 @@ def build_campaign(
     manifest, cuts = with_anchors(manifest) if kind_of(config.kind).needs_anchors else (manifest, {})
     clips, notes = _store(listening, config, manifest, manifest.files, None, on_sound, cuts, excerpts)
     notes += same_sound_warnings({key: clip.sha for key, clip in clips.items()})
-    narrow = sorted({c.source_rate_hz for k, c in clips.items() if k in cuts and c.source_rate_hz < 2 * _ABOVE_HZ})
+    narrow = sorted(
+        {c.source_rate_hz for k, c in clips.items() if k in cuts and c.source_rate_hz < 2 * _MIN_BANDWIDTH_HZ}
+    )
     if narrow:
         rates = ", ".join(f"{rate} Hz" for rate in narrow)
         notes.append(f"an anchor of {MID_HZ} Hz removes hardly anything from a reference of {rates}")
@@ -99,19 +101,19 @@ def extend_campaign(
     sounds accepts any part. New sounds get the existing level, and are cut if the campaign rates excerpts.
 
     Args:
-        run: reads the manifest, and each sound: ``call`` of a process beside a server's speech.
+        run: calls a function that reads the manifest or a sound; on a server, in another process.
 
     Raises:
         BadFile: a sound is unusable, or the result is incomplete; nothing was added.
         BadOption: the campaign does not exist or is not a draft.
-        DraftConflict: the draft was changed meanwhile; the same import may succeed now.
+        DraftConflict: the draft was changed concurrently; the import may be repeated.
     """
     with listening.store.read() as session:
         row = require_draft(session, name)
         config = campaign_config(row)
         there, level = campaign_contents(session, row, listening.clips)
-    existing, excerpt_s = _without_made_anchors(there), excerpt_length_s(there)
-    is_whole = _is_heard(there)
+    existing, excerpt_s = _without_derived_anchors(there), excerpt_length_s(there)
+    is_whole = _all_have_sounds(there)
     existing = existing if excerpt_s is None else of_whole_scripts(existing)
     manifest = run(read_manifest, source, existing, is_whole, config.incomplete)
     cuts, excerpts = {}, {}
@@ -139,7 +141,7 @@ def extend_campaign(
     return len(clips), [*manifest.warnings, *notes]
 
 
-def _is_heard(there: StimulusManifest) -> bool:
+def _all_have_sounds(there: StimulusManifest) -> bool:
     """Whether every system and every script has a sound."""
     items, systems = {item for item, _ in there.files}, {system for _, system in there.files}
     return bool(there.files) and {i.name for i in there.items} == items and {s.name for s in there.systems} == systems
@@ -190,11 +192,11 @@ def campaign_contents(
 
 
 def level_rule(config: CampaignConfig) -> tuple[str, LevelRule]:
-    """How a campaign's sounds are levelled."""
+    """Name and rule of the level of a campaign's sounds."""
     return config.levels, LEVEL_RULES[config.levels]
 
 
-def _without_made_anchors(there: StimulusManifest) -> StimulusManifest:
+def _without_derived_anchors(there: StimulusManifest) -> StimulusManifest:
     """The content without generated anchors, which are regenerated for new scripts too."""
     generated = {s.name for s in there.systems if s.role == "anchor" and "low_pass_hz" in (s.voice or {})}
     systems = [s for s in there.systems if s.name not in generated]
@@ -233,14 +235,14 @@ def store_traces(
 ) -> dict[tuple[str, str], str]:
     """Store the traces of these sounds and return their addresses.
 
-    Called before the commit, which references them, and after it: until then a removal of the same utterance from
-    another draft may delete the file.
+    Call it before the commit that references them, and again after it: until the commit, a removal of the same
+    utterance from another draft may delete the files.
     """
     traces = {key: manifest.traces[key] for key in keys if key in manifest.traces}
     return {key: folder.add_trace(trace.read_bytes()) for key, trace in traces.items()}
 
 
-_NAMED = 10
+_MAX_LISTED = 10
 
 
 def same_sound_warnings(
@@ -261,8 +263,10 @@ def same_sound_warnings(
     )
     if not duplicates:
         return []
-    more = f", and {len(duplicates) - _NAMED} more" if len(duplicates) > _NAMED else ""
-    return [f"sounds that are the same under two systems, sample for sample: {', '.join(duplicates[:_NAMED])}{more}"]
+    more = f", and {len(duplicates) - _MAX_LISTED} more" if len(duplicates) > _MAX_LISTED else ""
+    return [
+        f"sounds that are the same under two systems, sample for sample: {', '.join(duplicates[:_MAX_LISTED])}{more}"
+    ]
 
 
 @dataclass(frozen=True)
@@ -352,7 +356,7 @@ def finish_removal(listening: ListeningTests, removed: RemovalReport, traces: li
 
 
 def _drop_trace(clips: ClipFolder, trace: str, session: Session) -> None:
-    """Delete a trace, within the writer's lock: another draft may have come to reference it (see ``store_traces``)."""
+    """Delete a trace within the writer's lock, unless another draft references it by now (see ``store_traces``)."""
     if unreferenced(session, [trace]):
         clips.drop_trace(trace)
 

@@ -20,10 +20,8 @@ NAME, ARENA_NAME = "studio-demo", "studio-demo-arena"
 MANIFEST, SETTINGS = "manifest.json", "campaign.toml"
 _TEMPLATE = "speakstream-mos"
 _SEED = 0  # equal in all installations, so that merging joins the demos
-_KNOWN = {
-    NAME: "demo",
-    ARENA_NAME: "demo-arena",
-}  # Secret rows with the ids of these campaigns, since names are not reserved
+# Names of Secret rows that store the ids of these campaigns, since campaign names are not reserved.
+_SECRET_NAMES = {NAME: "demo", ARENA_NAME: "demo-arena"}
 
 log = logging.getLogger("studio.mos")
 
@@ -41,8 +39,8 @@ def add_demo(listening: ListeningTests, folder: Path) -> bool:
 def add_arena(listening: ListeningTests, folder: Path) -> bool:
     """Create and open an arena of the demo's voices; False if this database has had it before.
 
-    On request, or at the start of a server that no other machine reaches, because typed texts are stored. Raises
-    BadFile: the folder is incomplete.
+    Call it on request, or at the start of a server that only this machine reaches, because typed texts are stored.
+    Raises BadFile: the folder is incomplete.
     """
 
     def load() -> tuple[CampaignConfig, StimulusManifest]:
@@ -57,12 +55,12 @@ def add_arena(listening: ListeningTests, folder: Path) -> bool:
 
 def _add(listening: ListeningTests, wanted: str, load: Callable[[], tuple[CampaignConfig, StimulusManifest]]) -> bool:
     with listening.store.read() as session:
-        if session.get(Secret, _KNOWN[wanted]) is not None:
+        if session.get(Secret, _SECRET_NAMES[wanted]) is not None:
             return False
         name = free_name(session, wanted)
 
     def begin(session: Session) -> None:
-        session.add(Secret(name=_KNOWN[wanted], value=str(set_state(session, name, "open").id)))
+        session.add(Secret(name=_SECRET_NAMES[wanted], value=str(set_state(session, name, "open").id)))
 
     config, manifest = load()
     build_campaign(listening, name, config, manifest, seed=_SEED, then=begin)
@@ -82,7 +80,7 @@ def add_demo_quietly(listening: ListeningTests, folder: Path, *, with_arena: boo
 def demo_campaign(listening: ListeningTests, which: str = NAME) -> Campaign | None:
     """The demo campaign or its arena under any name; None if this database has none."""
     with listening.store.read() as session:
-        known = session.get(Secret, _KNOWN[which])
+        known = session.get(Secret, _SECRET_NAMES[which])
         return None if known is None else session.get(Campaign, int(known.value))
 
 

@@ -22,7 +22,7 @@ from studio.mos.store.sounds import LONGEST_S, SourceSound, each_channel, faded,
 LOW_HZ, MID_HZ = 3500, MID_ANCHOR_HZ
 # Mask of the low anchor in BS.1534-3: ripple below 0.1 dB up to 3.5 kHz, -25 dB at 4 kHz, -50 dB at 4.5 kHz.
 # There is no mask for the mid anchor; we scale this one: -25 dB at 8 kHz, -50 dB at 9 kHz.
-_EDGE = 8 / 7  # where the stop band begins, as a share of the cut-off
+_EDGE = 8 / 7  # start of the stop band, relative to the cut-off
 _ATTENUATION_DB = 60.0  # the pass band's ripple is then 0.009 dB
 
 
@@ -159,7 +159,7 @@ def of_whole_scripts(manifest: StimulusManifest) -> StimulusManifest:
 def read_source(
     system: str, path: Path, lowest_rate_hz: int, excerpt: Excerpt | None = None, cutoff_hz: int | None = None
 ) -> SourceSound:
-    """Read a system's sound, or an excerpt of it, or what an anchor keeps of it. Raises BadFile with the system."""
+    """Read a system's sound or an excerpt of it, low-pass filtered for an anchor. Raises BadFile with the system."""
     try:
         sound = (
             read_sound(path, lowest_rate_hz=lowest_rate_hz)

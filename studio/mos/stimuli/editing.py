@@ -77,7 +77,7 @@ def change_settings(listening: ListeningTests, name: str, config: CampaignConfig
             )
         campaign.config = written
         session.add(campaign)
-        return settings_digest(campaign), _forgotten(session, campaign)
+        return settings_digest(campaign), _erase_previews(session, campaign)
 
     mark, dropped = listening.store.write_now(work)
     finish_removal(listening, RemovalReport(0, 0), dropped)
@@ -103,7 +103,7 @@ def put_system(listening: ListeningTests, name: str, system: str, role: str = "t
             _check_role_is_free(session, campaign, row)
             row.role = role
         session.add(row)
-        return _forgotten(session, campaign)
+        return _erase_previews(session, campaign)
 
     finish_removal(listening, RemovalReport(0, 0), listening.store.write_now(work))
 
@@ -177,7 +177,7 @@ def set_texts(listening: ListeningTests, name: str, written: str, is_sure: bool 
         lost = len(session.exec(select(Stimulus.id).where(col(Stimulus.item_id).in_(gone))).all()) + len(stale)
         if lost and not is_sure:
             raise LosesSounds(
-                f"{lost} {'sound goes' if lost == 1 else 'sounds go'} with texts that are no more, or are others now",
+                f"{lost} {'sound' if lost == 1 else 'sounds'} of removed or changed texts would be deleted",
                 "save them all the same, or put the texts back",
             )
         traces = [row.trace for row in stale if row.trace]
@@ -276,5 +276,6 @@ def _drop(
     return len(rows), unreferenced(session, dropped + [row.trace for row in rows if row.trace])
 
 
-def _forgotten(session: Session, campaign: Campaign) -> list[str]:
+def _erase_previews(session: Session, campaign: Campaign) -> list[str]:
+    """Erase a draft's raters; returns the unreferenced traces of their takes."""
     return unreferenced(session, delete_raters(session, campaign)[1])

@@ -21,8 +21,12 @@ CONTROL = "control"  # the system of training, trap and gold clips without one
 _IN_FOLDERS = ("manifest.json", "manifest.csv")
 _ROLE_FOLDERS = ("training", "trap", "gold")
 _TEXTS = ("texts.csv", "texts.tsv", "texts.txt")
-_METADATA = ("metadata.csv", "metadata.tsv", "metadata.txt")  # of a corpus: its scripts without sounds are left out
-_MAX_DEPTH = 8  # of folders in which sounds are looked for
+_METADATA = (
+    "metadata.csv",
+    "metadata.tsv",
+    "metadata.txt",
+)  # of a corpus; its lines for scripts without sounds are left out
+_MAX_DEPTH = 8  # of the search for sounds in folders
 _COLUMNS = ("system", "item", "file")
 _MORE_COLUMNS = ("text", "role", "expected", "tags")
 _EXPECTED_IN_NAME = re.compile(r"(.+)=([^=]+)")
@@ -31,7 +35,7 @@ _EXPECTED_IN_NAME = re.compile(r"(.+)=([^=]+)")
 def read_manifest(
     path: Path, there: StimulusManifest | None = None, whole: bool = True, incomplete: bool = False
 ) -> StimulusManifest:
-    """Read a folder ``<system>/<item>.wav``, a ``.csv`` or a ``.json`` file; sound files are beside or below it.
+    """Read a folder ``<system>/<item>.wav``, a ``.csv`` or a ``.json`` file; sound files are next to or below it.
 
     A ``manifest.json`` or ``manifest.csv`` in the folder takes precedence, with a warning. Raises BadFile: something is
     missing, duplicate, misnamed, too large, outside the folder or malformed; the message names the line.
@@ -107,8 +111,8 @@ def _read_role_folder(draft: ManifestBuilder, folder: Path) -> list[str]:
 def _add_sounds(draft: ManifestBuilder, folder: Path, system: str, role: str, has_systems: bool = False) -> list[str]:
     """Add every sound in ``folder``; returns the names of other files.
 
-    Of a folder that has no sounds but one subfolder with sounds, that one is read (``heron/wavs``). Other subfolders
-    with sounds are reported; with ``has_systems`` they are read by the caller.
+    If a folder has no sounds and one subfolder with sounds, that subfolder is read (``heron/wavs``). Other subfolders
+    with sounds are reported; with ``has_systems`` the caller reads them.
     """
     others: list[str] = []
     draft.inside("the folder", str(folder.relative_to(draft.root)))
@@ -117,7 +121,7 @@ def _add_sounds(draft: ManifestBuilder, folder: Path, system: str, role: str, ha
     if len(inner) == 1 and not has_systems and not any(map(_is_sound, files)):
         others += _add_sounds(draft, inner[0], system, role)
         for file in files:
-            if file.name.lower() in _METADATA:  # heron/metadata.csv beside heron/wavs
+            if file.name.lower() in _METADATA:  # heron/metadata.csv next to heron/wavs
                 _read_metadata(draft, file)
             else:
                 others.append(str(file.relative_to(draft.root)))
@@ -155,7 +159,7 @@ def _is_sound(file: Path) -> bool:
 
 
 def _read_texts(draft: ManifestBuilder, root: Path) -> None:
-    """Read item texts from the files beside the sounds."""
+    """Read item texts from the files next to the sounds."""
     for file in _entries(root)[0]:
         if file.name.lower() in _TEXTS:
             for where, row in _texts(draft.inside("the folder", str(file.relative_to(draft.root)))):
@@ -172,7 +176,7 @@ def _read_metadata(draft: ManifestBuilder, file: Path) -> None:
 
 
 def _describe(draft: ManifestBuilder, where: str, row: dict[str, str], needed: bool = True) -> bool:
-    """Add a row's text to its item, which may be named as its sound is (a1.wav); whether there is one."""
+    """Add a row's text to its item, which may be named by its sound file (a1.wav); returns whether the item exists."""
     item = row["item"]
     if composed(item) not in draft.items and Path(item).suffix.lower() in SUFFIXES:
         item = Path(item).stem
@@ -188,11 +192,11 @@ def _texts(path: Path) -> Iterator[tuple[str, dict[str, str]]]:
     try:
         columns = set(read_table(text, path.name).columns)
         is_table = {"item", "text"} <= columns
-        if not is_table and (item := columns & _FILE_COLUMNS) and (said := columns & _TEXT_COLUMNS):
+        if not is_table and (item := columns & _FILE_COLUMNS) and (script := columns & _TEXT_COLUMNS):
             for line, row in read_table(text, path.name).rows:  # a Hugging Face audio folder
-                yield f"line {line} of {path.name}", {"item": row[min(item)], "text": row[min(said)]}
+                yield f"line {line} of {path.name}", {"item": row[min(item)], "text": row[min(script)]}
             return
-    except BadFile:  # the first line names no columns: in metadata raw and spoken text may be the same
+    except BadFile:  # the first line is no header: raw and spoken text of a metadata line may be equal
         is_table = False
     if is_table:
         yield from _rows(path, ("item", "text"), ("expected", "tags"))

@@ -36,8 +36,8 @@ class SpeechTask:
     """A system and the texts it has to speak, by item.
 
     Attributes:
-        markup: what the texts are written in; empty for plain text.
-        speed: how many times as fast they are spoken.
+        markup: markup language of the texts; empty for plain text.
+        speed: factor of the speaking rate; 2 is twice as fast.
     """
 
     system: str
@@ -53,7 +53,7 @@ Speaker = Callable[[SystemVoice, Mapping[Path, str], Callable[[], None]], None]
 
 
 def speak_all(
-    sayings: Sequence[SpeechTask], out: Path, speak: Speaker, spoken: Callable[[], None] = lambda: None
+    tasks: Sequence[SpeechTask], out: Path, speak: Speaker, spoken: Callable[[], None] = lambda: None
 ) -> Path:
     """Synthesise all tasks into ``out``; returns the path of its ``manifest.json``.
 
@@ -61,20 +61,20 @@ def speak_all(
     """
     out.mkdir(parents=True, exist_ok=True)
     files: list[dict[str, str]] = []
-    for one in sayings:
+    for one in tasks:
         folder = out / _folder(one.system)
         folder.mkdir(exist_ok=True)
-        way = one.markup + (f" {one.speed:g}x " if one.speed != 1.0 else "")
-        stems = {item: folder / f"{item}-{_digest(way + text)}" for item, text in one.texts.items()}
+        variant = one.markup + (f" {one.speed:g}x " if one.speed != 1.0 else "")
+        stems = {item: folder / f"{item}-{_digest(variant + text)}" for item, text in one.texts.items()}
         todo = {stem: one.texts[item] for item, stem in stems.items() if not _wav(stem).is_file()}
         speak(one.voice, todo, spoken)
         for item, stem in stems.items():
             result = {"system": one.system, "item": item, "file": f"{folder.name}/{_wav(stem).name}"}
             trace = stem.with_name(f"{stem.name}.trace")
             files.append(result | ({"trace": f"{folder.name}/{trace.name}"} if trace.is_file() else {}))
-    texts = {item: text for one in sayings for item, text in one.texts.items()}
+    texts = {item: text for one in tasks for item, text in one.texts.items()}
     described = {
-        "systems": [{"name": one.system, "role": one.role, "voice": one.voice.to_dict()} for one in sayings],
+        "systems": [{"name": one.system, "role": one.role, "voice": one.voice.to_dict()} for one in tasks],
         "items": [{"name": item, "text": text} for item, text in texts.items()],
         "files": files,
     }
@@ -140,7 +140,7 @@ def add_utterance(
     """Add an utterance to a draft; returns its campaign, system and item.
 
     Args:
-        trace: the utterance's trace, stored beside the clip.
+        trace: the utterance's trace, stored with the clip.
         new: create the campaign first, from this template.
         is_sure: allow a complete draft to become incomplete.
 
@@ -149,7 +149,7 @@ def add_utterance(
         BadFile: the trace is incomplete, or its sound is unusable.
         BadOption: the campaign or template does not exist, it is not a draft, it rates excerpts, or the system has
             this text already.
-        DraftConflict: the draft was changed meanwhile.
+        DraftConflict: the draft was changed concurrently.
         BadText: the utterance has no text or sound.
     """
     trace_bytes = trace.read_bytes()

@@ -58,7 +58,7 @@ class Access:
     """Creates and checks signatures. ``first_token`` is the owner's token if it was created just now, else None."""
 
     def __init__(self, store: Store) -> None:
-        with store.read() as session:  # opening a database takes no lock, and a read-only one can be read
+        with store.read() as session:  # read first: that takes no lock, and works if it is read-only
             secrets_of = {name: session.get(Secret, name) for name in _SECRETS}
         key, self.first_token = secrets_of["key"], None
         if store.is_read_only:
@@ -163,7 +163,7 @@ class Access:
         return self._mac("owner session", row.value)
 
     def is_owner_session(self, value: str) -> bool:
-        """Whether this is the value of ``owner_session``; an empty one needs no look into the store."""
+        """Whether this is the value of ``owner_session``; an empty value is rejected without reading the store."""
         return bool(value) and _same(self.owner_session(), value)
 
     @contextmanager
@@ -236,7 +236,7 @@ class RateLimit:
         return self._now_left(caller, self.clock()) < 1.0
 
     def take(self, caller: str) -> None:
-        """Count a call; a refused call is free. Raises TooMany."""
+        """Count a call; a refused call is not counted. Raises TooMany."""
         now = self.clock()
         left = self._now_left(caller, now)
         self._put(caller, left - 1.0 if left >= 1.0 else left, now)
@@ -247,7 +247,7 @@ class RateLimit:
     def reserve(self, caller: str, max_wait_s: float) -> float:
         """Count a call that waits for its turn; returns the wait in seconds, 0 within the burst.
 
-        Raises TooMany: it would wait for longer than ``max_wait_s``; a refused call is free.
+        Raises TooMany: it would wait for longer than ``max_wait_s``; a refused call is not counted.
         """
         now = self.clock()
         left = self._now_left(caller, now) - 1.0
@@ -270,7 +270,7 @@ class RateLimit:
 
 _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"  # Crockford's base 32: no I, L, O, U
 _ALIKE = str.maketrans("ILO", "110")
-_RANDOM, _CHECKS = 10, 2  # 50 random bits and 10 that follow from them
+_RANDOM, _CHECKS = 10, 2  # 50 random bits and 10 check bits
 
 
 def new_resume_code() -> str:

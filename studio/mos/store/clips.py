@@ -28,11 +28,11 @@ from studio.mos.store.sounds import (
 )
 
 Key = tuple[str, str]  # item and system
-_MAX_TRACE_BYTES = 200_000_000  # of a foreign one; no server stores a larger one by default
+_MAX_TRACE_BYTES = 200_000_000  # of a trace from another database; by default no server stores a larger one
 LoadSound = Callable[[], SourceSound]  # pickled where ``run`` calls another process
 T = TypeVar("T")
 _MAX_LISTED = 50  # bad files in one message
-_CHECKED = 50_000  # clips whose address was checked
+_CHECKED = 50_000  # cached checks of addresses
 _SHA = re.compile(r"[0-9a-f]{64}")
 
 
@@ -79,17 +79,17 @@ class ClipFolder:
     def add(self, pcm: np.ndarray, rate_hz: int) -> str:
         """Store int16 samples [T] or [T, 2]; returns their address once they are on disk."""
         sha = clip_id(pcm, rate_hz)
-        self._keep(self.path(sha), lambda: wav_bytes(pcm, rate_hz))
+        self._write_once(self.path(sha), lambda: wav_bytes(pcm, rate_hz))
         return sha
 
     def add_trace(self, trace: bytes) -> str:
-        """Store a trace by content beside the clips; returns its address."""
+        """Store a trace next to the clips; returns its content address."""
         sha = hashlib.sha256(trace).hexdigest()
-        self._keep(self.trace_path(sha), lambda: trace)
+        self._write_once(self.trace_path(sha), lambda: trace)
         return sha
 
     def copy_trace(self, sha: str, source: "ClipFolder") -> None:
-        """Copy a trace that is missing here; nothing where the source lacks it, too. Raises BadFile: it is damaged."""
+        """Copy a trace that is missing here, if the source has it. Raises BadFile: it is unreadable or damaged."""
         theirs = source.trace_path(sha)
         if self.trace_path(sha).is_file() or not theirs.is_file():
             return
@@ -116,7 +116,7 @@ class ClipFolder:
         return pcm, rate_hz
 
     def channels(self, sha: str) -> int:
-        """1 or 2, by the header of a clip; 1 where there is no such file."""
+        """Number of channels (1 or 2) in a clip's header; 1 if the file does not exist."""
         try:
             with open_unbuffered(self.path(sha)) as file:
                 return 2 if file.read(WAV_HEADER_BYTES)[22:24] == b"\2\0" else 1
@@ -126,7 +126,7 @@ class ClipFolder:
     def intact_path(self, sha: str) -> Path:
         """Path of a clip that matches its address. Raises BadFile as ``read`` does.
 
-        A file is hashed once, and again when its size or time of change is another: playing a clip costs a ``stat``.
+        A file is hashed once, and again if its size or modification time changes; other calls cost one ``stat``.
         """
         path = self.path(sha)
         try:
@@ -140,7 +140,7 @@ class ClipFolder:
     def _check_version(self, sha: str, size: int, mtime_ns: int) -> None:
         self.read(sha)  # an error is not cached: the clip may be restored
 
-    def _keep(self, path: Path, content: Callable[[], bytes]) -> None:
+    def _write_once(self, path: Path, content: Callable[[], bytes]) -> None:
         if path.is_file():  # complete, since files are renamed into place; the name may not be on disk yet
             durable.sync_folder(path.parent)
             return
@@ -157,14 +157,14 @@ def store_stimuli(
 ) -> tuple[dict[tuple[str, str], StoredClip], list[str]]:
     """Convert a campaign's sounds, by (item, system), to one rate and level and store them; returns clips and warnings.
 
-    Where a sound is in stereo, all are: a browser plays a mono sound on both sides, and two equal channels have the
-    loudness at which they are then heard (BS.1770-4), 3 LU more than one. Each sound is loaded three times, so that a
+    If one sound is in stereo, all are stored in stereo: a browser plays a mono sound on both sides, and the loudness of
+    two equal channels (BS.1770-4) is 3 LU above that of one. Each sound is loaded three times, so that a
     campaign need not fit in memory. Raises BadFile: some sounds are unusable (all are named), one would clip at the
     existing level, or one is in stereo and the existing sounds are mono.
 
     Args:
         at: level of the campaign's existing sounds; by default the highest level that these sounds allow.
-        rule: how levels are measured and set, unless ``at`` has one.
+        rule: how levels are measured and set; ignored if ``at`` is given.
         run: calls a function with arguments, for one sound at a time; in another process the sounds are pickled.
     """
     rule = rule if at is None else at.rule

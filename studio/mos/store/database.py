@@ -51,13 +51,13 @@ class Job:
 class Store:
     """A database of listening tests.
 
-    A SQLite database in a read-only folder, or on a full disk, can be read: its files are copied to a temporary folder,
-    since SQLite has to create files beside one; ``write`` raises Unavailable then. Opening a database of this version
-    needs no lock. Raises BadFile, Unavailable: it cannot be opened.
+    A SQLite database in a read-only folder or on a full disk is opened read-only: its files are copied to a temporary
+    folder, since SQLite must create files next to a database; ``write`` then raises Unavailable. Opening a database of
+    the current schema needs no lock. Raises BadFile, Unavailable: it cannot be opened.
     """
 
     def __init__(self, url: str, max_cell_bytes: int | None = None) -> None:
-        """``max_cell_bytes``: a SQLite file with a longer value or row cannot be read there."""
+        """``max_cell_bytes``: reading a longer value or row of a SQLite file fails."""
         self.url, self._max_cell_bytes = url, max_cell_bytes
         self._scratch: tempfile.TemporaryDirectory[str] | None = None
         self.is_read_only = (file := _sqlite_file(url)) is not None and file.exists() and not is_writable(file)
@@ -140,7 +140,7 @@ class Store:
             return True
         try:
             connection = self._writing.raw_connection()  # a checkpoint cannot run inside a transaction
-        except (sqlite3.Error, SQLAlchemyError):  # SQLAlchemy raises the driver's own here
+        except (sqlite3.Error, SQLAlchemyError):  # SQLAlchemy raises the driver's own error here
             return False
         try:
             cursor = connection.cursor()
@@ -193,19 +193,19 @@ class Store:
         try:
             self._check_files()
             with Session(self._writing, expire_on_commit=False) as session:
-                session.connection()  # take the lock here: a job would wait for it, and then the next one
+                session.connection()  # take the lock once here; otherwise each job waits for it in turn
                 run_job(first, session)
                 while len(jobs) < _MAX_BATCH and (job := self._next_job(job.rank)) is not None:
                     jobs.append(job)
                     run_job(job, session)
                 session.commit()
             if not self._has_its_files():
-                raise NotStored("the database's log was taken away meanwhile", "send it again")
+                raise NotStored("the database's files were removed or replaced during the commit", "send it again")
         except (SQLAlchemyError, StudioError, OSError) as failed:  # the commit failed: no change is stored
             error = failed
             if isinstance(failed, OSError):
                 error = NotStored(f"the database's files cannot be reached: {failed.strerror}", "send it again")
-            if is_locked(error):  # the others have waited, too; they may not wait one after the other
+            if is_locked(error):  # fail the queued jobs as well: otherwise each would wait for the lock in turn
                 while (waiting := self._next_job(_NORMAL)) is not None:
                     jobs.append(waiting)
             for one in jobs:
@@ -218,7 +218,7 @@ class Store:
     def _check_files(self) -> None:
         """Reopen the database if its files were replaced. Raises NotStored while there is no file, BadFile.
 
-        The old connections are closed while their files are still locked: none of them may write an old log into a
+        The old connections are closed while their files are still locked, so that none of them writes an old log into a
         database that has changed since.
         """
         if self._has_its_files():
@@ -226,7 +226,7 @@ class Store:
         assert self._files is not None
         if self._files.is_missing:
             raise NotStored("the database's file is gone", "put it back, or start the studio with another --database")
-        if self._files.is_log_away:  # our connections still have it: bring what it holds into the database
+        if self._files.is_log_away:  # our connections still have it open: checkpoint it into the database
             self.truncate_log(_CLOSE_WAIT_S)
         before, engines = self._files, (self._reading, self._writing)
         self._open()
@@ -254,7 +254,7 @@ def _version(connection: Connection) -> int | None:
 
 
 def _not_opened(url: str, error: SQLAlchemyError) -> StudioError:
-    """The error of a database that cannot be opened; what is locked or damaged is named as that."""
+    """The error for a database that cannot be opened; it names a lock or damage as the cause."""
     problem, what = database_problem(error), f"the database {_without_password(url)} cannot be opened"
     if isinstance(problem, DatabaseLocked):
         return DatabaseLocked(f"{what}: {problem.what}", problem.do)
@@ -269,7 +269,7 @@ def _sqlite_file(url: str) -> Path | None:
 
 
 def run_job(job: Job, session: Session) -> None:
-    """Run a job in a savepoint of its own."""
+    """Run a job in its own savepoint."""
     savepoint = session.begin_nested()
     try:
         job.result = job.work(session)
@@ -282,12 +282,12 @@ def run_job(job: Job, session: Session) -> None:
 
 
 def resolve(jobs: list[Job]) -> None:
-    """Give the results to the callers."""
+    """Resolve the futures of the jobs."""
     for job in jobs:
         if job.done.done():
             continue
         error = job.error
-        if isinstance(error, OperationalError) or type(error) is DatabaseError:  # the disk or a lock, not the change
+        if isinstance(error, OperationalError) or type(error) is DatabaseError:  # caused by the disk or a lock
             error = database_problem(error)
         if error is not None:
             job.done.set_exception(error)
@@ -300,7 +300,7 @@ def _engine(url: str, writes: bool, max_cell_bytes: int | None = None) -> Engine
     parsed = _parsed(url)
     if parsed.get_backend_name() == "sqlite":
         if parsed.database in (None, "", ":memory:"):
-            raise BadOption("a database in memory forgets every answer", "give sqlite:///FILE")
+            raise BadOption("an in-memory database does not keep answers", "give sqlite:///FILE")
         engine = create_engine(parsed, connect_args={"timeout": _LOCK_WAIT_S, "check_same_thread": False})
         event.listen(engine, "connect", sqlite_settings)
         if max_cell_bytes is not None:

@@ -72,7 +72,7 @@ def _whole(text: str) -> int:
 
 
 def read_strict(adapter: TypeAdapter[T], text: str | bytes, where: str) -> T:
-    """Parse JSON into a pydantic type without coercion. Raises BadOption: what is wrong where, and what is allowed."""
+    """Parse JSON into a pydantic type without coercion. Raises BadOption: position, error, and what is allowed."""
     try:
         return adapter.validate_json(text, strict=True)
     except ValidationError as error:
@@ -80,7 +80,7 @@ def read_strict(adapter: TypeAdapter[T], text: str | bytes, where: str) -> T:
 
 
 def invalid(adapter: TypeAdapter[Any], error: ValidationError, where: str) -> BadOption:
-    """What the first error is about, and what is allowed there."""
+    """A BadOption for the first error: position, error, and what is allowed there."""
     first = error.errors(include_url=False)[0]
     path, kind = first["loc"], first["type"]
     if kind == "json_invalid":

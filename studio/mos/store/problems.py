@@ -1,4 +1,4 @@
-"""Errors of a database as errors that say what failed; messages hold no values, since raters may have typed them."""
+"""Errors of a database as errors that name the problem; messages hold no values, since raters may have typed them."""
 
 import sqlite3
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ AGAIN = "nothing is lost; it may be sent again"
 
 
 class DamagedDatabase(Unavailable, code="damaged_database"):
-    """The database's file is not one, or its content is inconsistent."""
+    """The file is not a database, or its content is inconsistent."""
 
 
 class DatabaseLocked(NotStored, code="not_stored"):
@@ -22,8 +22,8 @@ class DatabaseLocked(NotStored, code="not_stored"):
 _SQLITE: Mapping[int, tuple[type[StudioError], str, str]] = {
     sqlite3.SQLITE_BUSY: (DatabaseLocked, "the database is locked by another process", AGAIN),
     sqlite3.SQLITE_LOCKED: (DatabaseLocked, "the database is locked by another process", AGAIN),
-    sqlite3.SQLITE_FULL: (NotStored, "the disk of the database is full", f"make room there; {AGAIN}"),
-    sqlite3.SQLITE_IOERR: (NotStored, "the disk of the database fails", f"look at it; {AGAIN}"),
+    sqlite3.SQLITE_FULL: (NotStored, "the disk of the database is full", f"free some space on it; {AGAIN}"),
+    sqlite3.SQLITE_IOERR: (NotStored, "I/O error on the disk of the database", f"check the disk; {AGAIN}"),
     sqlite3.SQLITE_READONLY: (Unavailable, "the database cannot be written", "see who may write its file and folder"),
     sqlite3.SQLITE_CANTOPEN: (Unavailable, "the database cannot be opened", "see who may read its file and folder"),
     sqlite3.SQLITE_PERM: (Unavailable, "the database cannot be opened", "see who may read its file and folder"),
@@ -40,14 +40,14 @@ _POSTGRESQL: Mapping[str, tuple[type[StudioError], str, str]] = {
 
 
 def database_problem(error: SQLAlchemyError) -> StudioError:
-    """The studio's error of a database's error."""
+    """The StudioError for a database error."""
     original = getattr(error, "orig", None) if isinstance(error, DBAPIError) else None
     problem = None
     if isinstance(original, sqlite3.Error):
-        problem = _SQLITE.get(getattr(original, "sqlite_errorcode", 0) & 0xFF)  # extended codes hold more above
+        problem = _SQLITE.get(getattr(original, "sqlite_errorcode", 0) & 0xFF)  # primary code of an extended one
     elif state := getattr(original, "sqlstate", None):
         problem = _POSTGRESQL.get(state) or _POSTGRESQL.get(state[:2])
-    kind, what, do = problem or (NotStored, "the database did not take this", "it may be sent again")
+    kind, what, do = problem or (NotStored, "the database rejected the change", "it may be sent again")
     return kind(what, do)
 
 

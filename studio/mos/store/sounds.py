@@ -27,7 +27,7 @@ PEAK_LIMIT_DBFS = -1.0
 _SILENT_LUFS = -70.0  # the absolute gate of BS.1770-4
 _SILENT_PEAK = 1e-3
 _FULL_SCALE = 32767 / 32768
-_FADE_S = 0.005  # the raised cosine that BS.1534-3 section 5.3 asks for where content is cut
+_FADE_S = 0.005  # raised cosine, required by BS.1534-3 section 5.3 where content is cut
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +38,7 @@ class SourceSound:
     rate_hz: int
     name: str = "the sound"
     clipped: bool = False  # at least three consecutive samples are at full scale
-    remark: str = ""  # what was done to its channels, or what is wrong with them
+    remark: str = ""  # how its channels were converted, or a problem with them
 
     @property
     def duration_s(self) -> float:
@@ -62,7 +62,7 @@ class NormalisedSound:
     peak_dbfs: float
 
 
-# Start and end in samples, of the number of samples and the rate.
+# Maps the number of samples and the rate to the start and end of a part, in samples.
 Part = Callable[[int, int], tuple[int, int]]
 
 
@@ -71,8 +71,8 @@ def read_sound(
 ) -> SourceSound:
     """Read a sound file of any format of ``studio.core.sound_files``, or a part of it, in mono or stereo.
 
-    Two equal channels are mono. Of more than two, the only one that sounds is taken, or all are mixed to stereo
-    (ITU-R BS.775-3); the sound says so in ``remark``. It is decoded twice, in blocks, and only ``part`` is kept.
+    Two equal channels become mono. Of more than two, the only one that is not silent is taken, or all are mixed to
+    stereo (ITU-R BS.775-3), as noted in ``remark``. The file is decoded twice, in blocks; only ``part`` is kept.
 
     Raises:
         BadFile: missing, larger than 64 MiB, damaged, of another format, too short, too long, a rate below
@@ -171,7 +171,7 @@ def each_channel(sound: SourceSound, of: Callable[[np.ndarray], np.ndarray]) -> 
 
 
 def faded(sound: SourceSound, at_start: bool) -> SourceSound:
-    """The sound with a fade of 5 ms at its start or its end, where it was cut from a longer one, to avoid clicks."""
+    """The sound with a 5 ms fade at its start or end, to avoid a click where it was cut from a longer one."""
     count = round(_FADE_S * sound.rate_hz)
     fade = (0.5 + 0.5 * np.cos(np.pi * (np.arange(count) + 1) / count)).astype(np.float32)
     fade = fade if sound.channels == 1 else fade[:, None]
@@ -190,7 +190,7 @@ def loudness_lufs(sound: SourceSound) -> float:
     """
     if sound.duration_s < 0.4:
         raise BadFile(f"{sound.name} lasts {sound.duration_s:.2f} s", "loudness needs 0.4 s at least")
-    import pyloudnorm  # takes 30 MB, for files that come in only
+    import pyloudnorm  # takes 30 MB, and only imports of files need it
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # no block passes the gate, handled below
@@ -229,7 +229,7 @@ def _unchanged(_sound: SourceSound) -> float:
 LEVEL_RULES: Mapping[str, LevelRule] = {
     "integrated": LevelRule("LUFS", TARGET_LUFS, loudness_lufs),
     "active": LevelRule("dBov of active speech", TARGET_DBOV, active_level),
-    # every sound gets the same gain: none, unless one would clip
+    # every sound gets the same gain: 0 dB, or less if one would clip
     "keep": LevelRule("dB", 0.0, _unchanged, peak_limit_dbfs=0.0),
 }
 INTEGRATED = LEVEL_RULES["integrated"]
@@ -261,5 +261,5 @@ def normalise(sound: SourceSound, target: float = TARGET_LUFS, rule: LevelRule =
 
 
 def _highest(level: float, peak: float, rule: LevelRule) -> float:
-    """Rounded down to 0.01, so that the printed level is safe."""
+    """The highest level without clipping, rounded down to 0.01 so that the printed level is safe."""
     return math.floor(100.0 * (level + rule.peak_limit_dbfs - peak)) / 100.0

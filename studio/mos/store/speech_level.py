@@ -8,7 +8,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-_TIME_CONSTANT_S = 0.03  # of each of the two averages that make the envelope
+_TIME_CONSTANT_S = 0.03  # of each of the envelope's two smoothing filters
 _HANGOVER_S = 0.2
 _MARGIN_DB = 15.9  # between the active level and the threshold of activity
 _THRESHOLDS = 2.0 ** np.arange(-15, 0)  # of full scale, in steps of 6.02 dB
@@ -18,7 +18,7 @@ def active_level_dbov(pcm: NDArray[np.float32], rate_hz: int) -> float | None:
     """Active speech level in dB of the overload point (a full-scale sine has -3.01 dBov); None without activity.
 
     Args:
-        pcm: samples [T], or [T, 2] by the mean power of both, full scale at 1.
+        pcm: samples [T], or [T, 2] (then the mean power of both), full scale at 1.
         rate_hz: their rate.
     """
     power = np.square(pcm.astype(np.float64).reshape(len(pcm), -1)).mean(axis=1)
@@ -40,7 +40,7 @@ def active_level_dbov(pcm: NDArray[np.float32], rate_hz: int) -> float | None:
         return None
     above = int(known[0])
     if above == 0:
-        return None  # all of it lies at the lowest threshold: too soft to be speech
+        return None  # the level is within the margin of the lowest threshold: too soft to be speech
     low, high = margins[above], margins[above - 1]
     share = (high - _MARGIN_DB) / (high - low)
     return float(levels[above - 1] + share * (levels[above] - levels[above - 1]))

@@ -1,4 +1,4 @@
-"""The files of a SQLite database: locks that keep its log, and copies of a database in a read-only folder."""
+"""The files of a SQLite database: locks that protect its log, and copies of a database in a read-only folder."""
 
 import os
 import shutil
@@ -18,9 +18,9 @@ _INDEX_BYTES = 36_864  # of a new log: its index and a page
 
 
 def is_writable(database: Path) -> bool:
-    """Whether SQLite can write a database file (which need not exist) and the log beside it.
+    """Whether SQLite can write a database file (which need not exist) and its log.
 
-    On a full disk it cannot even read, unless a process that has the database open has made the log's index.
+    On a full disk it cannot even read, unless a process that has the database open has created the log's index.
     """
     folder = database.parent
     has_index = not database.exists() or database.with_name(f"{database.name}-shm").exists()
@@ -30,9 +30,9 @@ def is_writable(database: Path) -> bool:
 
 
 def copy_database(database: Path, target: Path) -> None:
-    """Copy a database and its log from a folder in which SQLite can create no files, which it needs to read a log.
+    """Copy a database and its log from a folder where SQLite cannot create the files that it needs to read a log.
 
-    Another machine may write there meanwhile. Raises OSError; Unavailable: the files change all the time.
+    The copy is repeated if another machine writes to the files. Raises OSError; Unavailable: they change every time.
     """
     names = ("", "-wal")
     for _ in range(_TRIES):
@@ -80,7 +80,7 @@ class SqliteFiles:
 
     @property
     def is_log_away(self) -> bool:
-        """Whether the log alone is gone (unlinked, renamed), and no other process has begun a new one."""
+        """Whether only the log is missing (unlinked or renamed) and no other process has created a new one."""
         seen = self._file_ids()
         return seen[0] == self._known[0] and seen[1] is None and self._known[1] is not None
 

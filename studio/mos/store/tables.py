@@ -26,7 +26,7 @@ class Campaign(SQLModel, table=True):
 
 
 class Look(SQLModel, table=True):
-    """A look at the stopping rule, taken once ``raters`` had finished, and what was seen."""
+    """An evaluation of the stopping rule after ``raters`` raters had finished, and its result."""
 
     id: int | None = Field(default=None, primary_key=True)
     campaign_id: int = Field(foreign_key="campaign.id")
@@ -121,7 +121,7 @@ class Rater(SQLModel, table=True):
     finished_at: float | None = None
     accept: str = "unknown"  # whether to pay them: ok | fail | unknown
     use: str = "unknown"  # whether to analyse them
-    part: int = 1  # of a session through several campaigns
+    part: int = 1  # position of this campaign in a session of several
 
 
 class Passage(SQLModel, table=True):
@@ -203,7 +203,7 @@ class Take(SQLModel, table=True):
 
 
 class Answer(SQLModel, table=True):
-    """A rater's answer to a trial. Append-only; the first attempt counts, later ones are stored beside it."""
+    """A rater's answer to a trial. Append-only; the first attempt counts, later ones are stored but not counted."""
 
     id: int | None = Field(default=None, primary_key=True)
     trial_id: str = Field(foreign_key="trial.id")

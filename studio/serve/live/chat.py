@@ -24,9 +24,9 @@ class Chat:
 
     Args:
         replies_per_min: how many questions one address may ask in a minute.
-        hides_failures: from visitors, since messages of an endpoint may hold addresses.
+        hides_failures: whether visitors get no details of failures, since an endpoint's messages may contain addresses.
 
-    Raises NeedsPackage; BadOption where the variable of the key is not set.
+    Raises NeedsPackage; BadOption: the environment variable of the key is not set.
     """
 
     def __init__(self, endpoint: ChatEndpoint, replies_per_min: int, *, hides_failures: bool) -> None:
@@ -37,12 +37,12 @@ class Chat:
     def check(self, message: wire.Ask, stream: UtteranceStream) -> None:
         """Raises BadMessage: the question cannot be asked for this utterance."""
         if stream.source != "stream":
-            raise BadMessage(f"utterance {stream.number} is typed", 'open one with "source": "stream" to ask')
+            raise BadMessage(f"utterance {stream.number} is a keyboard", 'open one with "source": "stream" to ask')
         if message.messages[-1]["role"] != "user":
-            raise BadMessage("the last of 'messages' is no question", "end them with one whose role is user")
+            raise BadMessage("the last of 'messages' is not a question", "end with a message whose role is user")
 
     async def answer(self, message: wire.Ask, stream: UtteranceStream, address: str) -> None:
-        """Pass the reply on as it comes, then end the text; a failure is an error of the utterance."""
+        """Pass the reply to the utterance as it arrives, then end the text; a failure is sent as an error."""
         number, spoken = stream.number, MarkdownStream()
 
         async def push(text: str) -> None:
@@ -63,7 +63,7 @@ class Chat:
         await stream.put(wire.End(utterance=number))
 
     def _count(self, address: str) -> None:
-        """Count a question. Raises ChatFailed where the address has asked too many."""
+        """Count a question. Raises ChatFailed: the address has asked too many."""
         now_s = time.monotonic()
         asked_s = self._asked_s.setdefault(address, deque())
         self._asked_s.move_to_end(address)
@@ -78,7 +78,7 @@ class Chat:
         asked_s.append(now_s)
 
     def _public_error(self, error: StudioError) -> StudioError:
-        """An error as the client sees it; one with a cause repeats what the endpoint or the system says."""
+        """An error as the client sees it; the text of one with a cause comes from the endpoint or the system."""
         if not self._hides_failures or (error.__cause__ is None and self._url not in str(error)):
             return error
         log.warning("the language model failed: %s", error)

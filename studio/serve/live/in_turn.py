@@ -1,7 +1,7 @@
-"""Calls of an engine off the event loop, in which network addresses take turns.
+"""Runs calls of an engine in worker threads, round robin by client address.
 
-A call may wait for the engine's current step, and reading text with markup takes time. Of 64 connections of one address
-whose utterances are all rejected, four keep a thread busy; a call of another address waits for none of them.
+A call may wait for the engine's current step, and parsing markup takes time. An address has at most four of the 16
+threads, so 64 connections of one address whose utterances are all rejected do not delay calls of other addresses.
 """
 
 import asyncio
@@ -21,9 +21,9 @@ _Result = TypeVar("_Result")
 async def in_turn(
     address: str, call: Callable[[], _Result], undo: Callable[[_Result], object] = lambda result: None
 ) -> _Result:
-    """The result of ``call`` in a thread.
+    """Run ``call`` in a worker thread and return its result.
 
-    Where this is cancelled, a call that has begun goes on and keeps its turn; then ``undo`` gets its result.
+    When cancelled, a call that has begun continues and keeps its turn; ``undo`` then gets its result.
     """
     loop = asyncio.get_running_loop()
     turns = _turns.setdefault(loop, Turns(at_once=_AT_ONCE, at_once_per_address=_AT_ONCE_PER_ADDRESS))
@@ -45,5 +45,5 @@ async def in_turn(
     except asyncio.CancelledError:
         if not has_begun:
             task.cancel()
-        task.add_done_callback(undo_result)  # also of a call that is done, whose result nobody has taken
+        task.add_done_callback(undo_result)  # also for a call that has returned: its result was not used
         raise

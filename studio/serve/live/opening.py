@@ -35,7 +35,7 @@ async def open_stream(
 
     Args:
         client: the network address of the caller.
-        is_guest: leaves slots for others.
+        is_guest: leaves one slot (of several) and half of the queue to others.
         revises: whether edits of a keyboard revise text that was sent and not yet played.
         via: ids of the systems through which the request came.
 
@@ -82,7 +82,7 @@ def _credit_samples(message: wire.Open, card: Card, settings: ServeSettings) -> 
     if credit_ms > settings.credit_cap_ms:
         raise BadMessage(f"'credit_ms' of 'open' is {credit_ms:g}", f"ask for 50 to {settings.credit_cap_ms}")
     least = card.frame_samples
-    if message.speed != 1.0:  # a stretcher holds sound back, and sends it if the voice has credit for over two frames
+    if message.speed != 1.0:  # a stretcher buffers audio, and sends it if the voice has credit for over two frames
         least = math.ceil((3 * card.frame_samples + card.sample_rate_hz // 8) / message.speed)
     return max(least, round(credit_ms * card.sample_rate_hz / 1000))
 

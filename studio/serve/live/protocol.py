@@ -47,7 +47,7 @@ def _replace_surrogates(value: Any) -> Any:
 
 
 def _keep_outer_surrogates(value: Any, validate: ValidatorFunctionWrapHandler) -> Any:
-    """Validate a text of which a pair of surrogates may be parted: its halves stand in two messages."""
+    """Validate a text; a pair of surrogates may be split between two messages."""
     if not isinstance(value, str):
         return validate(value)
     first = value[0] if "\udc00" <= value[:1] <= "\udfff" else ""
@@ -236,7 +236,7 @@ class Hello(TypedDict):
     type: Literal["hello"]
     protocol: Literal[1]
     voices: list[VoiceSummary]
-    chat: NotRequired[Literal[True]]  # a language model is there for ``ask``
+    chat: NotRequired[Literal[True]]  # the server has a language model for ``ask``
 
 
 class ErrorMessage(TypedDict):
@@ -259,11 +259,11 @@ class TraceMessage(TypedDict):
 
 
 def decode(raw: str) -> dict[str, Any]:
-    """The JSON object of a text message. Raises BadMessage where it is too long or not a JSON object."""
+    """The JSON object of a text message. Raises BadMessage: it is too long, or not a JSON object."""
     if len(raw) > MAX_MESSAGE_CHARS:
         raise BadMessage(f"a message of {len(raw)} characters is too long", f"send at most {MAX_MESSAGE_CHARS} at once")
     if len(raw) > MAX_FIELDS_CHARS and not _is_mostly_text(raw):
-        raise BadMessage("the message has more fields than any message has", "send texts as strings, one a message")
+        raise BadMessage("the message has more fields than any valid one", "send each text as one string in a message")
     try:
         data = json.loads(raw)
     except (ValueError, RecursionError) as error:
@@ -281,7 +281,7 @@ def _is_mostly_text(raw: str) -> bool:
 
 
 def utterance_in(data: Mapping[str, Any]) -> int | None:
-    """The utterance number of a message, None where it is missing or invalid."""
+    """The utterance number of a message; None if it is missing or invalid."""
     value = data.get("utterance")
     return value if type(value) is int and 0 <= value <= MAX_U32 else None
 
@@ -296,7 +296,7 @@ def parse(data: Mapping[str, Any]) -> Message:
     if name is None:
         raise BadMessage("a message lacks the field 'type'", f"known are {', '.join(CLIENT_MESSAGES)}")
     if kind is None:
-        raise BadMessage(f"no message is of type {str(name)[:40]!r}", f"known are {', '.join(CLIENT_MESSAGES)}")
+        raise BadMessage(f"unknown message type {str(name)[:40]!r}", f"known are {', '.join(CLIENT_MESSAGES)}")
     return validate(kind, data)
 
 
@@ -322,7 +322,7 @@ def _properties(kind: type[BaseModel]) -> dict[str, Any]:
 
 def _encode(data: Mapping[str, Any]) -> str:
     text = _JSON.encode(data)
-    return _LONE_SURROGATE.sub("\ufffd", text)  # an error may quote them
+    return _LONE_SURROGATE.sub("\ufffd", text)  # an error may quote a lone surrogate
 
 
 def card_summary(card: Card) -> VoiceSummary:

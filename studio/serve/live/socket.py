@@ -28,12 +28,12 @@ from studio.serve.trace_store import TraceStore
 RETRY_MS = 1000
 POLICY_VIOLATION = 1008
 IDLE = 4000  # close code of an idle socket; the page reconnects when it has something to send
-IDLE_CLOSE_S = 1.0  # for the client of an idle socket to read so much that a close frame can be sent
-FRESH_S = 10.0  # a socket that spoke so recently is not closed to make room for another
-NEW_S = 1.0  # nor is one that was opened so recently
+IDLE_CLOSE_S = 1.0  # time for the client of an idle socket to read enough for a close frame to be sent
+FRESH_S = 10.0  # a socket that spoke this recently is not closed to make room for another
+NEW_S = 1.0  # nor is a socket that was opened this recently
 REMEMBERED = 64  # ended utterances whose player may still report
-_TRACES_S = 10.0
-UNFINISHED = 4  # times the utterance limit may exist whose traces are still being written
+_TRACES_S = 10.0  # longest wait for these traces
+UNFINISHED = 4  # times the utterance limit: ended utterances whose traces may still be unwritten
 
 log = logging.getLogger("studio.serve")
 
@@ -49,7 +49,7 @@ class SpeakSession:
 
     Attributes:
         revises: whether edits of a keyboard revise text that was sent and not yet played.
-        is_guest: whether its utterances leave slots for others.
+        is_guest: whether its utterances leave one slot (of several) and half of the queue to others (live tests).
     """
 
     revises, is_guest = True, False
@@ -68,12 +68,12 @@ class SpeakSession:
         self._senders: set[asyncio.Task[None]] = set()
         self._send_lock = asyncio.Lock()
         self._send_timeout = SharedTimeout(settings.send_timeout_ms / 1000.0)
-        # Set when either side has closed. The connection sets it as well: nothing is read while a message is handled.
+        # Set when either side has closed; also by the connection, since nothing is read while a message is handled.
         connection = connection_of(websocket.scope)
         self._closed = connection.lost if connection is not None else asyncio.Event()
         self._bucket = TokenBucket(settings.messages_per_s)
         self._used_s = time.monotonic()  # when the socket was opened or last spoke; messages alone do not count
-        self._is_used = False  # an utterance was spoken here
+        self._is_used = False  # an utterance was begun on this socket
         self._opening: dict[int, Inbox] = {}  # messages for utterances that the engine is still opening
         self._open_tasks: set[asyncio.Task[None]] = set()
         self._chat = chat
@@ -110,7 +110,7 @@ class SpeakSession:
         return 0.0 if self._streams or self._opening else time.monotonic() - self._used_s
 
     def is_heard(self) -> bool:
-        """Whether sound of an utterance that is not over was sent."""
+        """Whether audio has been sent for an utterance that has not ended."""
         return any(stream.sent_sample > 0 and not stream.is_over for stream in self._streams.values())
 
     def is_fresh(self) -> bool:
@@ -217,9 +217,9 @@ class SpeakSession:
     def _ask(self, message: wire.Ask, stream: UtteranceStream) -> None:
         """Raises BadMessage, Closed."""
         if self._chat is None:
-            raise BadMessage("this server has no language model", "its owner may name one: studio app --llm")
+            raise BadMessage("this server has no language model", "its owner can set one: studio app --llm")
         if stream.number in self._answering:
-            raise Closed(f"utterance {stream.number} has its question", "open a new one")
+            raise Closed(f"utterance {stream.number} already has a question", "open a new one")
         self._chat.check(message, stream)
         self._answering[stream.number] = asyncio.create_task(self._chat.answer(message, stream, self.address))
 
@@ -243,18 +243,18 @@ class SpeakSession:
             await asyncio.wait(self._senders, timeout=left_s, return_when=asyncio.FIRST_COMPLETED)
 
     def _check_capacity(self, number: int) -> None:
-        """Raises BadMessage, Busy where an utterance of this number cannot be opened now."""
+        """Raises BadMessage, Busy: an utterance of this number cannot be opened now."""
         limit, count = self._settings.max_utterances_per_socket, len(self._opening.keys() | self._streams.keys())
         if number in self._streams or number in self._opening:
             raise BadMessage(f"utterance {number} is open already", "choose another number")
         if count - sum(stream.is_over for stream in self._streams.values()) >= limit:
             raise Busy(
-                f"a socket carries at most {limit} utterances, each until its last event was taken",
-                "end one, or read what waits on this socket",
+                f"a socket carries at most {limit} utterances, each until its last event has been read",
+                "end one, or read the pending messages of this socket",
             )
 
     async def _open_and_deliver(self, message: wire.Open, inbox: Inbox) -> None:
-        """Open an utterance in the background, then deliver the messages that came meanwhile."""
+        """Open an utterance in the background, then deliver the messages that arrived meanwhile."""
         try:
             await self._report_errors(self._open(message), message.utterance)
             while inbox:
@@ -302,12 +302,12 @@ class SpeakSession:
     # --- to the client -------------------------------------------------------------------------------
 
     async def _send_outbox(self, stream: UtteranceStream) -> None:
-        """Send an utterance's events in order; keep emptying the outbox after the socket was closed."""
+        """Send an utterance's events in order; after the socket was closed, only empty the outbox."""
         while not isinstance(item := await stream.outbox.get(), StreamEnd):
             stream.sent(item, await self._send_item(stream, item))
             if stream.outbox.qsize():
                 await asyncio.sleep(0)  # a socket that never blocks must not block the event loop
-        # Before the last message: the client may use the number again at once.
+        # Before the last message: the client may reuse the number immediately.
         del self._streams[stream.number]
         self._stop_answering(stream.number)
         self._answering.pop(stream.number, None)
@@ -316,7 +316,7 @@ class SpeakSession:
         await self._send_last(stream, item.token)
 
     async def _send_item(self, stream: UtteranceStream, item: Outgoing) -> float:
-        """Send one item; for how many ms the socket blocked. An item that cannot be sent ends only this utterance."""
+        """Send one item; returns how long the socket blocked, in ms. An error ends only this utterance."""
         if self._closed.is_set():
             return 0.0
         try:
@@ -333,7 +333,7 @@ class SpeakSession:
     async def _last_message(self, stream: UtteranceStream, token: str | None) -> str:
         """The last message of an utterance: where its trace is."""
         if token is None:
-            error = BadFile("no trace of this utterance could be kept", "the server's log says why")
+            error = BadFile("the trace of this utterance could not be stored", "the server's log says why")
             return wire.error_message(error, stream.number)
         return wire.trace_message(stream.number, token)
 
@@ -348,7 +348,7 @@ class SpeakSession:
         raise AssertionError(item)
 
     async def _send(self, data: str | bytes) -> float:
-        """Send one message; for how many ms the socket blocked. Past the time limit the socket counts as closed."""
+        """Send one message; returns how long the socket blocked, in ms. After the time limit it counts as closed."""
         if self._closed.is_set():
             return 0.0
         began_s = time.monotonic()

@@ -27,11 +27,11 @@ from studio.serve.settings import ServeSettings
 from studio.serve.trace_store import TraceRecorder, TraceStore
 from studio.text.markdown import MarkdownStream
 
-OUTBOX = 256  # events and errors that are not sent yet; more stay in the engine
-MAX_UNACKNOWLEDGED_CHARS = 3 * MAX_FIELD_CHARS  # given to the engine and not yet reported back: bounds the memory
-BACKOFF_FACTOR = 9.0  # after a message, wait so many times its CPU time, for fairness
+OUTBOX = 256  # events and errors that are not sent yet; further events stay in the engine
+MAX_UNACKNOWLEDGED_CHARS = 3 * MAX_FIELD_CHARS  # passed to the engine and not yet reported back: bounds the memory
+BACKOFF_FACTOR = 9.0  # after a message, wait this many times its CPU time, for fairness
 PIECE_CHARS = 4096  # a huge paste reaches the engine in pieces of this size
-NETWORK_WAIT_MS = 20.0  # a send that blocks for less is not a wait
+NETWORK_WAIT_MS = 20.0  # a shorter block of a send is not a wait
 _ACTIVITY = (ev.Audio, ev.Ready)  # events that show that the utterance is in use
 _TRACE_ONLY = (ev.Frames, ev.Played)  # events that are recorded and not sent
 
@@ -48,7 +48,7 @@ class InternalError(StudioError, code="internal"):
 
 @dataclass(frozen=True)
 class StreamEnd:
-    """The last item of an outbox; ``token`` is that of the stored trace, None where it could not be stored."""
+    """The last item of an outbox; ``token`` is that of the stored trace, None if it could not be stored."""
 
     token: str | None
 
@@ -63,8 +63,8 @@ class UtteranceStream:
         message: the client's ``open``.
         credit_samples: how far the voice may run ahead of the playback position.
         revises: whether edits of a keyboard revise text that was sent and not yet played.
-        owner: the network address whose share of the trace store the trace counts in, and in whose turn messages are
-            passed on.
+        owner: the client's network address; the trace counts towards its share of the trace store, and its messages
+            take turns with those of other addresses.
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class UtteranceStream:
         self._recorder = TraceRecorder(trace_store, meta, settings.max_trace_bytes, owner)
 
     def start(self) -> None:
-        """Start to pass messages and events."""
+        """Start passing messages and events."""
         self._recorder.start()
         self._tasks = [self._loop.create_task(self._pass_messages())]
         self.utterance.set_listener(self._on_events)
@@ -141,7 +141,7 @@ class UtteranceStream:
     def sent(self, item: Outgoing, blocked_ms: float) -> None:
         """Account for an item of the outbox that was sent, after the socket had blocked for ``blocked_ms``.
 
-        A long block is recorded as a network wait, except that of a network wait's own event, which would repeat.
+        A long block is recorded as a network wait, unless the item itself is one: that would repeat forever.
         """
         is_network_wait = isinstance(item, ev.Wait) and item.reason == "network"
         if blocked_ms >= NETWORK_WAIT_MS and not is_network_wait:
@@ -165,7 +165,7 @@ class UtteranceStream:
 
     @property
     def trace_token(self) -> str:
-        """The token of the trace, once it is stored; empty where none is written."""
+        """The token of the trace once it is stored; empty if none is written."""
         return self._recorder.token
 
     def packet(self, audio: ev.Audio) -> bytes:
@@ -180,13 +180,13 @@ class UtteranceStream:
             try:
                 await in_turn(self._owner, partial(self._run_timed, work))
             except Closed as error:
-                if not self._cancelled:  # messages that crossed a cancel are no error
+                if not self._cancelled:  # a message that arrives after a cancel is not an error
                     self.outbox.put_nowait(error)
             except StudioError as error:
                 self.outbox.put_nowait(error)
             except Exception:
                 log.exception("a client message failed")
-                error = InternalError("this utterance broke off", "the server's log says why; open a new one")
+                error = InternalError("this utterance failed", "the server's log says why; open a new one")
                 self.outbox.put_nowait(error)
                 self.utterance.cancel(self._reported_sample)
 
@@ -225,7 +225,7 @@ class UtteranceStream:
         return None
 
     def _must_wait_for_client(self) -> bool:
-        """Whether too much is unsent: each edit reports all text after it, and each error what is allowed."""
+        """Whether too much is unsent: an edit reports all text after it, and an error lists what is allowed."""
         if self.outbox.qsize() >= OUTBOX:
             return True
         if self._live is None or not (self.is_queued or self.outbox.qsize()):
@@ -354,7 +354,7 @@ class UtteranceStream:
         self._resume_events()
 
     def _poll_events(self, limit: int) -> Sequence[ev.Event]:
-        """The engine's events; an engine that raises ends the utterance, whose client would wait for ever."""
+        """The engine's events; if the engine raises, the utterance fails: its client would wait forever."""
         try:
             return self.utterance.poll_events(limit)
         except Exception:

@@ -6,7 +6,7 @@ from starlette.requests import HTTPConnection
 
 
 def address_of(connection: HTTPConnection) -> str:
-    """The client's address as limits count it."""
+    """The client's address as used by limits."""
     return network_of(connection.client.host if connection.client else "")
 
 

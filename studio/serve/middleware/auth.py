@@ -3,8 +3,8 @@
 Any page in a user's browser can send requests to a loopback server. Host must be a name of this server, which prevents
 DNS rebinding; Origin, where a browser sends one, must be the page's own host or one that the settings allow.
 
-The link with the key (``/?key=...``) sets a cookie and redirects to the same address without the key, which so stays
-out of the browser's history. Programs send the key in a header. Raters' links need no key.
+The link with the key (``/?key=...``) sets a cookie and redirects to the same address without the key, which therefore
+does not appear in the browser's history. Programs send the key in a header. Raters' links need no key.
 """
 
 import hmac
@@ -29,13 +29,13 @@ from studio.serve.settings import ENV_PREFIX, ServeSettings
 LOOPBACK_NAMES = ("localhost", "localhost.localdomain")
 EVERY_ADDRESS = ("0.0.0.0", "::", "")
 HEADER = "x-studio-key"
-# Of the adapters, whose clients send the key in headers of their own and expect 401.
-FOREIGN_PATHS = ("/v1/", "/v2/voices", "/voices", "/api/tts_streaming", "/tts/", "/gradio_api/mcp")
-KEY_PROTOCOLS = ("token", "bearer")  # subprotocols of sockets behind which a client offers its key
-_KEY_PARAMETERS = ("api_key", "access_token", "authorization", "single_use_token")  # of the addresses of sockets
+# Paths of the adapters; their clients send the key in vendors' headers, and expect 401.
+ADAPTER_PATHS = ("/v1/", "/v2/voices", "/voices", "/api/tts_streaming", "/tts/", "/gradio_api/mcp")
+KEY_PROTOCOLS = ("token", "bearer")  # a client that offers one of these subprotocols offers its key as the next one
+_KEY_PARAMETERS = ("api_key", "access_token", "authorization", "single_use_token")  # query parameters of sockets
 WRONG_BURST, WRONG_PER_S = 10, 10 / 60  # wrong keys of one network address
-# What the browser of a rater or annotator fetches, with a signed link and then a token of its own.
-RATER_PATHS = re.compile(
+# Paths of raters and annotators, who have a signed link and then a token; the arena and static files.
+PATHS_WITHOUT_KEY = re.compile(
     r"/rate|/annotate|/annotation/.*|/arena(?:/vote)?|/mos/(?!owner/).*|/assets/.*|/static/.*|/theme\.css|/favicon\.ico|/studio-assets/.*",
     re.ASCII,
 )
@@ -53,7 +53,7 @@ _OPEN_THE_LINK = "Open the link that the server printed at its start, or enter t
 
 
 class HostOriginMiddleware:
-    """ASGI middleware that answers 403 to a foreign Host or Origin, on routes and sockets."""
+    """ASGI middleware that answers 403 to a Host or Origin that is not allowed, on routes and sockets."""
 
     def __init__(self, app: ASGIApp, settings: ServeSettings) -> None:
         self._app, self._settings = app, settings
@@ -130,7 +130,7 @@ def new_key() -> str:
 
 
 class KeyMiddleware:
-    """ASGI middleware that requires the key, except on the paths of raters.
+    """ASGI middleware that requires the key, except on ``PATHS_WITHOUT_KEY``.
 
     Args:
         port: part of the cookie's name: a browser sends a cookie to every port of a host.
@@ -141,7 +141,7 @@ class KeyMiddleware:
         self._app = app
         self._key = key.encode()
         self._cookie_name = f"{COOKIE_PREFIX}key-{port}"
-        # Independent of the key: it cannot be guessed where the key could be, so wrong cookies need no limit.
+        # Has a secret of its own, also where the key can be guessed, so wrong cookies need no rate limit.
         self._cookie_value = cookie or secrets.token_urlsafe(32)
         self._wrong_keys = RateLimit(burst=WRONG_BURST, per_second=WRONG_PER_S)
 
@@ -149,7 +149,7 @@ class KeyMiddleware:
         if scope["type"] not in ("http", "websocket") or self._needs_no_key(scope):
             await self._app(scope, receive, send)
             return
-        header_key = _header(scope, HEADER) or (_foreign_key(scope) if _is_foreign(scope) else "")
+        header_key = _header(scope, HEADER) or (_adapter_key(scope) if _is_adapter(scope) else "")
         key = header_key or dict(_query(scope)).get("key")
         client = network_of(scope["client"][0]) if scope.get("client") else ""
         if key is None:
@@ -165,7 +165,7 @@ class KeyMiddleware:
             await self._set_cookie(scope, send)
 
     def _needs_no_key(self, scope: Scope) -> bool:
-        if RATER_PATHS.fullmatch(_path(scope)):
+        if PATHS_WITHOUT_KEY.fullmatch(_path(scope)):
             return True
         cookie = own_cookies([_header(scope, "cookie")]).get(self._cookie_name, "")
         return hmac.compare_digest(cookie.encode(), self._cookie_value.encode())
@@ -191,12 +191,12 @@ def _path(scope: Scope) -> str:
     return scope["path"].removeprefix(scope.get("root_path", ""))
 
 
-def _is_foreign(scope: Scope) -> bool:
-    return _path(scope).startswith(FOREIGN_PATHS)
+def _is_adapter(scope: Scope) -> bool:
+    return _path(scope).startswith(ADAPTER_PATHS)
 
 
-def _foreign_key(scope: Scope) -> str:
-    """The key as foreign clients send it: in a header; browsers' sockets in the address or as a subprotocol."""
+def _adapter_key(scope: Scope) -> str:
+    """The key as an adapter's clients send it: in a header; for browsers' sockets in the address or a subprotocol."""
     scheme, _, token = _header(scope, "authorization").partition(" ")
     own = next(filter(None, (_header(scope, name) for name in ("xi-api-key", "kyutai-api-key", "x-api-key"))), "")
     if not own and scope["type"] == "websocket":
@@ -224,13 +224,13 @@ def _query(scope: Scope) -> list[tuple[str, str]]:
 
 
 async def _reject(scope: Scope, send: Send, status: int, reason: str) -> None:
-    """Answer without the key: a form for a browser, JSON for a program."""
+    """Reject a request without a valid key: a form for a browser, JSON for a program."""
     if scope["type"] == "http" and "text/html" in _header(scope, "accept"):
         media_type, body = b"text/html; charset=utf-8", _KEY_FORM.replace("REASON", html.escape(reason))
     else:
         code = "no_key" if status == 403 else "too_many"
         error: dict[str, Any] = {"code": code, "message": reason}
-        if _is_foreign(scope):  # as OpenAI's clients read it, and ElevenLabs'
+        if _is_adapter(scope):  # as OpenAI's clients read it, and ElevenLabs'
             status = 401 if status == 403 else status
             error["error"] = {"message": reason, "type": "invalid_request_error", "param": None, "code": code}
             error["detail"] = {"status": code, "message": reason}

@@ -26,7 +26,7 @@ MIN_BYTES_PER_S, RATE_WINDOW_S = 32 * 1024, 5.0  # minimum rate of an upload, in
 Group = Literal["anybody", "owner"]
 UPLOAD_SLOTS: Mapping[Group, int] = {"anybody": 3, "owner": 2}  # uploads in memory at once
 SLOTS_PER_ADDRESS = 2  # in the group "anybody"
-# After a rejection the rest of the body is read for a while: the client then reads the answer.
+# After a rejection the rest of the body is read for a while, so that the client gets to read the response.
 _LINGER_S, _LINGER_BYTES = 1.0, 1024 * 1024
 
 
@@ -47,14 +47,14 @@ class _UploadSlots:
     in_use: Counter[str] = field(default_factory=Counter[str])
 
     def acquire(self, address: str) -> bool:
-        """Take a slot; whether there was one."""
+        """Take a slot; returns whether one was free."""
         if self.in_use.total() >= self.limit or self.in_use[address] >= self.limit_per_address:
             return False
         self.in_use[address] += 1
         return True
 
     def release(self, address: str) -> None:
-        """Give a slot back."""
+        """Release a slot."""
         self.in_use -= Counter((address,))
 
 
@@ -65,7 +65,7 @@ class BodyLimitMiddleware:
         timeout_s: limit for a body that is not an upload.
         files: paths that take an upload.
         is_owner: whether a request has the owner's token; checked before the body of an owner's upload is read. None
-            rejects them all.
+            rejects all of these.
         rate_window_s: an upload must keep ``MIN_BYTES_PER_S`` in each window of this length.
     """
 
@@ -114,7 +114,7 @@ class BodyLimitMiddleware:
     async def _pass_body(
         self, scope: Scope, read: Receive, receive: Receive, send: Send, max_bytes: int, timeout_s: float
     ) -> None:
-        """Read the body by ``read`` and call the app; nothing when it was rejected or the client has disconnected."""
+        """Read the body with ``read`` and call the app, unless it is rejected or the client has disconnected."""
         if _declared_bytes(scope) > max_bytes:
             await _reject_length(receive, send, max_bytes)
             return
@@ -130,12 +130,12 @@ class BodyLimitMiddleware:
             await self._call(scope, replay_body(body, receive), send)
 
     async def _call(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Call the app; nothing where it reads from a client that has left."""
+        """Call the app; ignores that it reads from a client that has disconnected."""
         with contextlib.suppress(ClientDisconnect):
             await self._app(scope, receive, send)
 
     async def _answer_without_body(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Call the route with an empty body: it rejects this caller with its own message."""
+        """Call the route with an empty body; it rejects this caller with its own message."""
 
         async def send_and_close(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -150,7 +150,7 @@ class BodyLimitMiddleware:
 
 
 def _rate_limited(receive: Receive, window_s: float) -> Receive:
-    """A ``receive`` that raises TimeoutError where a window passes below ``MIN_BYTES_PER_S``."""
+    """A ``receive`` that raises TimeoutError if the rate in a window is below ``MIN_BYTES_PER_S``."""
     window_began_s, received_bytes = time.monotonic(), 0
 
     async def rated() -> Message:
@@ -176,14 +176,14 @@ def replay_body(body: bytes, receive: Receive) -> Receive:
             is_sent = True
             return {"type": "http.request", "body": body, "more_body": False}
         while (message := await receive())["type"] == "http.request":
-            pass  # drop a body where none is expected
+            pass  # drop an unexpected body
         return message
 
     return replay
 
 
 async def read_body_bytes(receive: Receive, max_bytes: int = MAX_BODY_BYTES) -> bytes | None:
-    """A request's body; reading stops once it exceeds ``max_bytes``. None when the client has disconnected."""
+    """A request's body; reading stops once it exceeds ``max_bytes``. None if the client has disconnected."""
     body, more = bytearray(), True
     while more and len(body) <= max_bytes:
         message = await receive()

@@ -1,4 +1,4 @@
-"""Who waits for the response to a request: usually its connection."""
+"""The caller of a request, which waits for its response: usually a connection."""
 
 import asyncio
 from contextlib import suppress
@@ -10,36 +10,36 @@ CALLER = "studio.caller"  # in the state of an ASGI scope
 
 
 class Caller(Protocol):
-    """What the work for a request needs of its connection.
+    """Interface of a caller to the code that handles its request.
 
     Attributes:
-        lost: set when nobody waits for the response any more.
+        lost: set when the caller no longer waits for the response.
     """
 
     lost: asyncio.Event
 
     def abort(self) -> None:
-        """Close without sending what is left."""
+        """Close without sending the remaining data."""
         ...
 
 
 class LateCaller:
-    """A caller who gets the result of a request in the response to another one."""
+    """A caller that gets the result of a request in the response to another request."""
 
     def __init__(self) -> None:
         self.lost = asyncio.Event()
 
     def abort(self) -> None:
-        """Do nothing: the other response says how the work ended."""
+        """Do nothing: the other response reports how the request ended."""
 
 
 def caller_of(scope: Scope) -> Caller | None:
-    """Who waits for the response to a request; None where another server made the scope."""
+    """The caller of a request; None if another server made the scope."""
     return scope.get("state", {}).get(CALLER)
 
 
 async def leaves_within(scope: Scope, wait_s: float) -> bool:
-    """Wait; True, and at once, where the caller of a request leaves meanwhile."""
+    """Wait for ``wait_s``; returns True, immediately, if the caller of the request leaves meanwhile."""
     if (caller := caller_of(scope)) is None:
         await asyncio.sleep(wait_s)
         return False
@@ -50,5 +50,5 @@ async def leaves_within(scope: Scope, wait_s: float) -> bool:
 
 
 def with_caller(scope: Scope, caller: Caller) -> Scope:
-    """The scope of a request whose result another caller gets."""
+    """The scope with another caller, which gets the result of the request."""
     return {**scope, "state": {**scope.get("state", {}), CALLER: caller}}

@@ -27,11 +27,11 @@ from studio.serve.middleware.rates import FrameCounter
 from studio.serve.middleware.turns import MAX_RUN_S, RequestPacer
 
 HEAD_S = 10.0  # time limit of a request's head
-SEND_BUFFER_BYTES = 131_072  # of the kernel, per socket: seconds of audio; Linux doubles it
-STALL_S = 30.0  # a response of which the client reads nothing for so long is aborted
-PING_S = 5.0  # between two pings of a socket
-SILENCE_S = PING_S + 10.0  # a socket that neither sends, not even a pong, nor reads for so long is aborted
-LINGER_S = 5.0  # for the client of an ended socket to read what is left
+SEND_BUFFER_BYTES = 131_072  # the kernel's buffer of a socket: seconds of audio; Linux doubles it
+STALL_S = 30.0  # a response is aborted if the client reads nothing of it for this long
+PING_S = 5.0  # interval of pings on a socket
+SILENCE_S = PING_S + 10.0  # a socket is aborted if its client neither sends (not even a pong) nor reads for this long
+LINGER_S = 5.0  # time for the client of an ended socket to read the remaining data
 HEALTH = "/health"
 _POLICY_VIOLATION = 1008
 _TOO_MANY = "too many connections; try again later\n"
@@ -42,7 +42,7 @@ _EXPECTED = ("ASGI callable returned without completing handshake.", "Invalid UT
 def _is_logged(record: logging.LogRecord) -> bool:
     """Whether a record of uvicorn is logged. A denied handshake and text that is not UTF-8 are the client's errors.
 
-    Lines of accepted and denied sockets have their address, which may hold a key.
+    Lines about accepted and denied sockets contain the URL, which may contain a key.
     """
     return record.msg not in _EXPECTED and not str(record.msg).startswith('%s - "WebSocket ')
 
@@ -62,13 +62,13 @@ class ConnectionLimits:
     proxies: Sequence[ipaddress.IPv4Network | ipaddress.IPv6Network] = ()
     frames_per_s: float = 1000.0  # data frames of one socket
     is_speaking: Callable[[], bool] = lambda: False  # whether an utterance is spoken, beside which requests are paced
-    max_run_s: float = MAX_RUN_S  # for so long a request delays the next one
+    max_run_s: float = MAX_RUN_S  # longest time that a request delays the next one
     upgrades: RateLimit = field(default_factory=lambda: RateLimit(burst=100, per_second=20))  # sockets of one address
     connections: "set[Connection]" = field(default_factory=set)
     _counts: Counter[str] = field(default_factory=Counter)
 
     def add(self, connection: "Connection") -> bool:
-        """Count a connection; False where it is one too many."""
+        """Count a connection; returns False if a limit is exceeded."""
         network = connection.network
         is_limited = not is_loopback(network) and not self._is_proxy(connection.host)
         if len(self.connections) >= self.max_connections:
@@ -80,7 +80,7 @@ class ConnectionLimits:
         return True
 
     def discard(self, connection: "Connection") -> None:
-        """Count a connection no longer."""
+        """Remove a connection from the counts."""
         self.connections.discard(connection)
         self._counts -= Counter((connection.network,))
 
@@ -100,33 +100,33 @@ class _Timer:
         self._handle: asyncio.TimerHandle | None = None
 
     def start(self, delay_s: float) -> None:
-        """Start anew."""
+        """Start, or restart."""
         self.stop()
         self._handle = asyncio.get_running_loop().call_later(delay_s, self._call)
 
     def stop(self) -> None:
-        """Stop; it may be started again."""
+        """Stop; the timer may be started again."""
         if self._handle is not None:
             self._handle.cancel()
             self._handle = None
 
 
 class Tap(Protocol):
-    """Takes the bytes of a socket before uvicorn's parser."""
+    """Receives the bytes of a socket before uvicorn's parser."""
 
     def take(self, data: bytes) -> bytes:
-        """Take what came; returns what the parser is to have."""
+        """Process received bytes; returns those for the parser."""
         ...
 
     def on_writable(self, is_writable: bool) -> None:
-        """More has been sent than the client has read, or it has read it."""
+        """Called when the write buffer is full, and when the client has read enough of it."""
         ...
 
 
 class _Transport:
-    """A transport on which uvicorn changes the protocol inside a connection, not the connection.
+    """A transport whose ``set_protocol`` changes the protocol inside a connection, not the connection itself.
 
-    What is written to a client that has just left is dropped, where asyncio logs a warning for each write.
+    Writes to a client that has just left are dropped; asyncio would log a warning for each.
     """
 
     def __init__(self, transport: asyncio.Transport, upgrade: Callable[[asyncio.Protocol], None]) -> None:
@@ -145,15 +145,15 @@ class Connection(asyncio.Protocol):
     """A client's connection, around uvicorn's HTTP protocol and, after an upgrade, its WebSocket protocol.
 
     * A request's head must come within ``HEAD_S``.
-    * A client that reads nothing is aborted; a slow one is kept. On a socket our ping lies behind everything sent
-      before, so reading counts as life, and the kernel's send buffer is small.
+    * A client that reads nothing is aborted; a slow one is kept. On a socket, a pong proves that the client has read
+      everything sent before the ping, so reading counts as activity, and the kernel's send buffer is small.
     * Frames are counted before they are parsed, so that a flood neither blocks the event loop nor is answered.
 
     ``ConnectionMiddleware`` reports which requests run.
 
     Attributes:
-        lost: set when the connection is lost, or will be: for an app that is not receiving just now.
-        tap: of a socket whose messages are passed on as they come.
+        lost: set when the connection is lost or about to be, also for an app that is not receiving at the moment.
+        tap: of a socket whose messages are forwarded as they arrive.
     """
 
     limits: ClassVar[ConnectionLimits]
@@ -164,9 +164,9 @@ class Connection(asyncio.Protocol):
         self._head_timer, self._stall_timer = _Timer(self._on_head_timeout), _Timer(self._on_stall_timeout)
         self._linger_timer = _Timer(self.abort)
         self._running, self._unsent_bytes, self._active_s = 0, 0, 0.0
-        self._is_lost, self._is_accepted = False, False  # accepted: a handshake, by uvicorn's parser
+        self._is_lost, self._is_accepted = False, False  # accepted: uvicorn's parser has accepted a handshake
         self._counter: FrameCounter | None = None  # of a socket
-        self._waiting: asyncio.Timeout | None = None  # a request, for its turn
+        self._waiting: asyncio.Timeout | None = None  # while a request waits for its turn
         self.lost = asyncio.Event()
         self.tap: Tap | None = None
 
@@ -187,7 +187,7 @@ class Connection(asyncio.Protocol):
         self._is_lost = True
         self.lost.set()
         for timer in (self._head_timer, self._stall_timer, self._linger_timer):
-            timer.stop()  # a started one would keep the connection: thousands of them make garbage collections slow
+            timer.stop()  # a running one keeps the connection alive, and thousands of them slow garbage collection down
         if self._waiting is not None:
             self._waiting.reschedule(0.0)
         if self in self.limits.connections:
@@ -205,7 +205,7 @@ class Connection(asyncio.Protocol):
         self.feed(data)
 
     def feed(self, data: bytes) -> None:
-        """Handle what came."""
+        """Handle received bytes."""
         rest = data if self.tap is None else self.tap.take(data)
         if rest:
             self._protocol.data_received(rest)
@@ -249,9 +249,9 @@ class Connection(asyncio.Protocol):
             self._head_timer.start(HEAD_S)
 
     async def wait(self, turn: Awaitable[None]) -> bool:
-        """Wait for the turn of a request; False, and the wait is cancelled, where the client leaves.
+        """Wait for the turn of a request; if the client leaves, the wait is cancelled, and the result is False.
 
-        uvicorn would let the request wait and run for nobody, beyond every limit of connections.
+        uvicorn would let the request wait and run without a client, and no limit of connections would count it.
         """
         try:
             async with asyncio.timeout_at(0.0 if self._is_lost else None) as self._waiting:
@@ -263,13 +263,13 @@ class Connection(asyncio.Protocol):
         return not self._is_lost
 
     def abort(self) -> None:
-        """Close without sending what is left; asyncio cannot abort a connection that is lost."""
+        """Close without sending the remaining data; asyncio cannot abort a connection that is lost."""
         if not self._is_lost:
             self.transport.abort()
 
     @property
     def is_closing_socket(self) -> bool:
-        """Whether this is a socket that has been closed and has not sent everything yet."""
+        """Whether this is a socket that has been closed and still has data to send."""
         return self._counter is not None and self.transport.is_closing()
 
     # --- limits --------------------------------------------------------------------------------------
@@ -284,21 +284,21 @@ class Connection(asyncio.Protocol):
         self.loop.call_soon(self._check_upgraded)
 
     def _check_upgraded(self) -> None:
-        """Refuse a handshake that uvicorn's parser did not accept and does not answer."""
+        """Refuse a handshake that uvicorn's parser has neither accepted nor answered."""
         if not self._is_accepted and not self.transport.is_closing():
             self._refuse("400 Bad Request")
 
     def _on_head_timeout(self) -> None:
         if not self.transport.is_closing():
             self._refuse("408 Request Timeout")
-        self._watch_unsent()  # a closing connection stays until the client has read what is left
+        self._watch_unsent()  # a closing connection stays until the client has read the remaining data
 
     def _watch_unsent(self) -> None:
         self._unsent_bytes, self._active_s = self.transport.get_write_buffer_size(), self.loop.time()
         self._stall_timer.start(STALL_S)
 
     def _on_stall_timeout(self) -> None:
-        """Abort where the client has read nothing since the timer started and, on a socket, sent nothing."""
+        """Abort if the client has read nothing since the timer started and, on a socket, sent nothing."""
         now_s, unsent_bytes = self.loop.time(), self.transport.get_write_buffer_size()
         if unsent_bytes < self._unsent_bytes:
             self._active_s = now_s
@@ -326,7 +326,7 @@ class Connection(asyncio.Protocol):
 class ConnectionMiddleware:
     """ASGI middleware, the outermost: reports running requests to their connection and limits new sockets (503).
 
-    Requests are paced; those for ``/health`` by themselves, so that a flood of others does not delay them.
+    Requests are paced; those for ``/health`` separately, so that a flood of others does not delay them.
     """
 
     def __init__(self, app: ASGIApp, limits: ConnectionLimits) -> None:
@@ -370,13 +370,13 @@ def _address_in(scope: Scope) -> str:
 
 
 def connection_of(scope: Scope) -> Connection | None:
-    """The connection of an ASGI scope; None where another server made the scope."""
+    """The connection of an ASGI scope; None if another server made the scope."""
     connection = caller_of(scope)
     return connection if isinstance(connection, Connection) else None
 
 
 async def close_socket(websocket: WebSocket, code: int, reason: str, timeout_s: float = LINGER_S) -> None:
-    """Close a socket; it is aborted where its client does not read, so that no close frame can be sent in time."""
+    """Close a socket; abort it if its client does not read, so that no close frame can be sent in time."""
     try:
         with suppress(RuntimeError, WebSocketDisconnect):  # closed in the meantime
             async with asyncio.timeout(timeout_s):

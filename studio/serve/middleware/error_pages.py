@@ -1,4 +1,4 @@
-"""Middleware that shows an error as a page where a browser opens the address itself."""
+"""Middleware that shows an error as a page if a browser opened the address itself."""
 
 import html
 import json
@@ -7,10 +7,10 @@ from collections.abc import Iterable
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-# Pages whose addresses were sent to people: a link to the studio would tell a rater whose systems are rated.
+# Pages whose links were sent to people: a link to the studio would tell a rater whose systems are rated.
 _SENT_PATHS = re.compile(r"/(?:rate|annotate|annotation|mos)(?:/.*)?", re.ASCII)
-_MAX_BYTES = 16 * 1024  # of an error that becomes a page
-# Colours and type of the pages (ui/widgets/tokens.css), for pages that load no other file.
+_MAX_BYTES = 16 * 1024  # larger errors are passed on unchanged
+# Colours and fonts of the pages (ui/widgets/tokens.css), for pages that load no other file.
 STYLE = """<style>
 :root { color-scheme: light; --paper: #f6f5f1; --panel: #ffffff; --ink: #16202b; --muted: #5a6672; --line: #dfe1de;
   --accent: #0b6bcb; --accent-ink: #ffffff }
@@ -43,9 +43,9 @@ _PAGE = """<!doctype html>
 
 
 class ErrorPagesMiddleware:
-    """ASGI middleware: a page with the reason in place of an error as JSON or text, for requests that accept HTML.
+    """ASGI middleware: for requests that accept HTML, turns an error in JSON or text into a page with its reason.
 
-    Programs and the pages' own scripts accept anything, so they get the error as it is.
+    Programs and the pages' own scripts do not ask for HTML, so they get the error unchanged.
     """
 
     def __init__(self, app: ASGIApp) -> None:

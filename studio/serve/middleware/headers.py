@@ -65,10 +65,10 @@ class SecurityHeadersMiddleware:
 
 
 class RequestHeadersMiddleware:
-    """ASGI middleware, the outermost: passes on our own cookies, in one header, and no forwarding headers.
+    """ASGI middleware, the outermost: passes on only our own cookies, in one header, and no forwarding headers.
 
-    Python before 3.11.10 takes quadratic time for a cookie of backslashes (CVE-2024-7592), so cookies are split here
-    and the app sees only those that match.
+    Python before 3.11.10 takes quadratic time for a cookie of backslashes (CVE-2024-7592), so cookies are split here,
+    and the app sees only valid ones of ours.
     """
 
     def __init__(self, app: ASGIApp) -> None:

@@ -3,7 +3,7 @@
 import time
 from dataclasses import dataclass, field
 
-CONTROLS_PER_S = 20  # control frames of one socket; a browser only answers our pings
+CONTROLS_PER_S = 20  # control frames of one socket; a browser sends only pongs, for our pings
 
 
 @dataclass
@@ -18,7 +18,7 @@ class TokenBucket:
         self.level, self.filled_s = self.per_s, time.monotonic()
 
     def take(self) -> bool:
-        """Count one event; whether it is within the rate."""
+        """Count one event; returns whether it is within the rate."""
         now_s = time.monotonic()
         self.level = min(self.per_s, self.level + (now_s - self.filled_s) * self.per_s)
         self.filled_s = now_s
@@ -34,13 +34,13 @@ class FrameCounter:
         self._part, self._skip_bytes = b"", 0  # the beginning of a header; payload still to come
 
     def is_within(self, data: bytes) -> bool:
-        """Count the frames that begin in ``data``; whether all of them are within the rates."""
+        """Count the frames that begin in ``data``; returns whether all of them are within the rates."""
         data, at = self._part + data, self._skip_bytes
         self._part = b""
         while at < len(data):
             length = data[at + 1] & 0x7F if at + 1 < len(data) else 0
             extended = {126: 2, 127: 8}.get(length, 0)
-            payload_at = at + 2 + extended + 4  # behind the mask: a client's frame without one ends the connection
+            payload_at = at + 2 + extended + 4  # after the mask: a client's frame without one ends the connection
             if payload_at > len(data):
                 self._part = data[at:]
                 break

@@ -1,4 +1,4 @@
-"""Turns of requests: by network address, and beside speech."""
+"""Scheduling of requests: round robin by network address, and paced while speech is synthesised."""
 
 import asyncio
 import math
@@ -9,13 +9,13 @@ from contextlib import asynccontextmanager, suppress
 
 from studio.core.errors import Busy
 
-SHARE = 4.0  # while an utterance is spoken, requests compute for at most one part in so many of the time
-AT_ONCE = 8  # requests that run together while none is spoken: most of them wait for the database
-MAX_RUN_S = 0.02  # of a request that only waits, for a trace or for an event
+SHARE = 4.0  # while an utterance is spoken, requests compute for at most one SHARE-th of the time
+AT_ONCE = 8  # requests that run together while no utterance is spoken: most of them wait for the database
+MAX_RUN_S = 0.02  # a request that has run this long counts as waiting (for a trace or an event), and delays no other
 
 
 class Turns:
-    """Lets a few requests run at a time; the waiting addresses take turns, so that none waits for all of another's.
+    """Runs a few requests at a time, round robin by address: no address waits for all requests of another one.
 
     Args:
         max_waiting, max_per_address: requests that run or wait, in total and of one address.
@@ -64,19 +64,19 @@ class _Run:
         self.has_ended.set()
 
     def cost_s(self) -> float:
-        """Upper bound of its CPU time until now or its end: that of the whole process."""
+        """Upper bound of its CPU time until now or its end: the CPU time of the whole process."""
         return min(self.ended_s - self.began_s, self._cpu_s, time.process_time() - self._began_cpu_s, MAX_RUN_S)
 
 
 class RequestPacer:
-    """Limits how many requests run at once, so that traffic that is not paced waits for few.
+    """Limits how many requests run at once, so that traffic that is not paced waits for few of them.
 
-    During speech, each starts when the previous one has ended, after a rest proportional to the CPU time that it
-    used. The rest leaves the event loop and the interpreter's lock to speech, whatever a request costs on
-    this machine. Without speech, ``AT_ONCE`` run together.
+    During speech, each request starts when the previous one has ended, after a pause proportional to the CPU time that
+    it used. The pause leaves the event loop and the interpreter's lock to speech, however slow requests are on this
+    machine. Without speech, ``AT_ONCE`` requests run together.
 
     Args:
-        max_run_s: a request that has run for so long delays no other. With 0 only their starts are apart.
+        max_run_s: a request that has run this long delays no other. With 0, only their starts are spaced.
     """
 
     def __init__(self, max_run_s: float = MAX_RUN_S) -> None:
@@ -86,7 +86,7 @@ class RequestPacer:
 
     @asynccontextmanager
     async def run(self, address: str, is_speaking: Callable[[], bool]) -> AsyncGenerator[None]:
-        """Wait for the turn of an address, and for a rest while an utterance is spoken; the block is the request."""
+        """Wait for the turn of an address, and pause while an utterance is spoken; the block is the request."""
         loop = asyncio.get_running_loop()
         async with self._turns.turn(address):
             if is_speaking() and self._runs:
@@ -94,7 +94,7 @@ class RequestPacer:
             elif len(self._runs) == AT_ONCE:
                 await _wait_for(self._runs[0], self._max_run_s)
             if self._runs:
-                await _rest(self._runs[-1], SHARE if is_speaking() else 0.0)
+                await _pause(self._runs[-1], SHARE if is_speaking() else 0.0)
             run = _Run(loop.time())
             self._runs.append(run)
         try:
@@ -109,6 +109,6 @@ async def _wait_for(run: _Run, max_s: float) -> None:
             await run.has_ended.wait()
 
 
-async def _rest(run: _Run, share: float) -> None:
-    """Rest for at least one turn of the event loop: 64 requests that arrive at once are not answered in one."""
+async def _pause(run: _Run, share: float) -> None:
+    """Yield to the event loop at least once, so that 64 simultaneous requests are not handled in one iteration."""
     await asyncio.sleep(run.began_s + share * run.cost_s() - asyncio.get_running_loop().time())

@@ -111,7 +111,7 @@ class LiveTrialSession(SpeakSession):
         elif kind in ("edit", "end", "cancel", "played"):
             await self._handle_typing(wire.parse(data))
         else:
-            raise BadMessage(f"no message is of type {str(kind)[:40]!r}", "known are take, edit, end, cancel, played")
+            raise BadMessage(f"unknown message type {str(kind)[:40]!r}", "known are take, edit, end, cancel, played")
 
     async def _begin_take(self, message: Take, rater: int) -> None:
         trial, slot, number = message.trial, message.slot, message.utterance

@@ -1,4 +1,4 @@
-"""Cartesia's ``/tts/websocket`` and servers like it: text while it speaks, times of words."""
+"""Cartesia's ``/tts/websocket`` and compatible servers: incremental text, word times."""
 
 import base64
 import json
@@ -13,7 +13,7 @@ from studio.systems.base import CharTimes, LiveAdapter, SentText
 from studio.systems.settings import CartesiaSystem, secret
 from studio.systems.sound import RATE_HZ, SystemFailed
 
-_VERSION = "2025-04-16"  # of their API
+_VERSION = "2025-04-16"  # of Cartesia's API
 
 
 class CartesiaAdapter(LiveAdapter):
@@ -44,7 +44,7 @@ async def _send_texts(socket: Any, texts: AsyncIterator[str], sent: SentText, co
         flush = {} if text else {"flush": True}
         await socket.send(json.dumps({**common, "transcript": text, "continue": True, **flush}))
     if sent.is_empty:
-        await socket.close()  # a context without text has no end
+        await socket.close()  # the server never ends a context without text
     else:
         await socket.send(json.dumps({**common, "transcript": "", "continue": False}))
 

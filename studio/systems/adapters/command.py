@@ -15,7 +15,7 @@ _BLOCK_BYTES = 16_384
 
 
 class CommandAdapter(CutAdapter):
-    """Runs the command without a shell, in a process group of its own that is killed when the utterance is over."""
+    """Runs the command without a shell, in a separate process group that is killed when the utterance is over."""
 
     def __init__(self, system: CommandSystem) -> None:
         self._arguments = shlex.split(system.command)
@@ -46,7 +46,7 @@ class CommandAdapter(CutAdapter):
 
 
 def _filled(argument: str, text: str, speaker: str) -> str:
-    """An argument with the text in it: never one that begins with a hyphen, which would be an option."""
+    """An argument with the text in it; a leading hyphen gets a space before it, so that it is not read as an option."""
     if argument == _PLACEHOLDER and text.startswith("-"):
         return f" {text}"
     return argument.replace("{voice}", speaker).replace(_PLACEHOLDER, text)

@@ -1,4 +1,4 @@
-"""Deepgram's ``/v1/speak`` and servers like it: text while it speaks, of which each sentence is flushed."""
+"""Deepgram's ``/v1/speak`` and compatible servers: incremental text, flushed after each sentence."""
 
 import asyncio
 import json
@@ -18,7 +18,7 @@ from studio.systems.text import ends_sentence
 class DeepgramAdapter(LiveAdapter):
     """One socket for each utterance.
 
-    Their server speaks what is flushed, and takes few flushes a minute: a flush follows each sentence.
+    The server speaks only flushed text and accepts few flushes a minute: each sentence is flushed.
     """
 
     cannot = ("no options", "no revision", "no word times: they are estimates", "it may wait for the end of a sentence")
@@ -37,7 +37,7 @@ class DeepgramAdapter(LiveAdapter):
 
 
 class _Flushes:
-    """How much of what was flushed is spoken."""
+    """Counts the flushes that have not been spoken yet."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -50,7 +50,7 @@ class _Flushes:
         self.check()
 
     def check(self) -> None:
-        """Note the end."""
+        """Set ``all_spoken`` if the text has ended and every flush is spoken."""
         if self.has_ended and self.count <= 0:
             self.all_spoken.set()
 

@@ -1,4 +1,4 @@
-"""ElevenLabs' two sockets, and servers like them: text while it speaks, times of characters."""
+"""ElevenLabs' two sockets and compatible servers: incremental text, character times."""
 
 import base64
 import json
@@ -46,13 +46,13 @@ async def _send_texts(socket: Any, texts: AsyncIterator[str], sent: SentText) ->
 
 
 async def _send_context(socket: Any, texts: AsyncIterator[str], sent: SentText) -> None:
-    """As ``_send_texts``, as the only context of the socket, where an empty text would only keep it open."""
+    """As ``_send_texts``, in the socket's only context; there an empty text would keep the context open."""
     name = {"context_id": uuid4().hex}
     await socket.send(json.dumps({"text": " ", **name}))
     async for text in texts:
         sent.add(text)
         await socket.send(json.dumps({"text": text, **name} if text else {"flush": True, **name}))
-    await socket.send(json.dumps({"flush": True, **name}))  # what is not flushed would be dropped
+    await socket.send(json.dumps({"flush": True, **name}))  # closing drops text that is not flushed
     await socket.send(json.dumps({"close_context": True, **name}))
 
 

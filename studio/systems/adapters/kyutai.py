@@ -1,4 +1,4 @@
-"""Kyutai's ``moshi-server`` and servers like it: words in, samples and words out, in msgpack."""
+"""Kyutai's ``moshi-server`` and compatible servers: words in, samples and words out, in msgpack."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -55,7 +55,7 @@ class KyutaiAdapter(LiveAdapter):
                 case "Text" if (span := sent.find(answer["text"])) is not None:
                     stop_s = answer["stop_s"]
                     yield CharTimes(*span, answer["start_s"], stop_s, "action")
-                    if (following := sent.next_word()) is not None:  # their server ends a word where the next begins
+                    if (following := sent.next_word()) is not None:  # the server ends a word where the next begins
                         yield CharTimes(following, following, stop_s, stop_s, "action")
                 case "Error":
                     raise SystemFailed(f"the system says: {answer.get('message', '')!s:.300}", "see its log")

@@ -1,6 +1,6 @@
 """Programs that take text while they speak: JSON lines in, JSON lines and samples out (docs/systems.md).
 
-A program is kept for later utterances when it has ended one, so that a model is loaded once.
+A program that has completed an utterance is reused for later ones, so that its model is loaded once.
 """
 
 import asyncio
@@ -32,14 +32,14 @@ class Ready(BaseModel):
 
 
 class AudioHead(BaseModel):
-    """So many bytes of s16le follow."""
+    """Number of bytes of s16le that follow."""
 
     type: Literal["audio"]
     bytes: Annotated[int, Field(ge=0, le=MAX_MESSAGE_BYTES)]
 
 
 class Word(BaseModel):
-    """When characters [char_start, char_end) of the utterance's text sound, in seconds from its first sample."""
+    """Times of characters [char_start, char_end) of the utterance's text, in seconds from its first sample."""
 
     type: Literal["word"]
     char_start: Annotated[int, Field(ge=0)]
@@ -67,17 +67,18 @@ _ANSWERS: TypeAdapter[Ready | AudioHead | Word | End | Error] = TypeAdapter(
 
 
 class _Program:
-    """A running program, between two utterances or in one.
+    """A running program, idle or speaking an utterance.
 
     Attributes:
         rate_hz: 0 until it is ready.
+        has_whole_text: the current utterance's text was sent completely.
     """
 
     def __init__(self, process: asyncio.subprocess.Process, name: str) -> None:
         self.process, self._name = process, name
         self.errors = asyncio.create_task(last_line(process.stderr))
         self.rate_hz = 0
-        self.has_whole_text = False  # of its utterance
+        self.has_whole_text = False
 
     async def send(self, **message: str) -> None:
         """Write a line. Raises SystemFailed."""
@@ -104,7 +105,7 @@ class _Program:
             raise SystemFailed(what, "let it print to standard error; see docs/systems.md") from None
 
     async def sound(self, count: int) -> bytes:
-        """So many bytes. Raises SystemFailed."""
+        """The next ``count`` bytes. Raises SystemFailed."""
         assert self.process.stdout is not None
         try:
             return await self.process.stdout.readexactly(count)
@@ -163,7 +164,7 @@ class LinesAdapter(LiveAdapter):
         return _Program(process, self._name)
 
     async def close(self) -> None:
-        """End the programs that wait."""
+        """Kill the idle programs."""
         for program in self._idle:
             await program.close()
 

@@ -17,7 +17,7 @@ _PATH = "/audio/speech"
 
 
 class OpenAIAdapter(CutAdapter):
-    """One request for each cut; the connection is kept."""
+    """One request for each cut, over a persistent connection."""
 
     def __init__(self, system: OpenAISystem) -> None:
         with needs("systems with an address need the package httpx", "app"):

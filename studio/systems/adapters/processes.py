@@ -1,4 +1,4 @@
-"""Programs without a shell, in process groups of their own that are killed with them."""
+"""Programs without a shell, each in a separate process group that is killed with it."""
 
 import asyncio
 import contextlib
@@ -15,7 +15,7 @@ _MAX_ERROR_BYTES = 4_000
 
 
 def environment() -> dict[str, str]:
-    """The environment without the studio's own settings, which hold its key."""
+    """The environment without the studio's own settings, which include its key."""
     return {name: value for name, value in os.environ.items() if not name.startswith("STUDIO_")} | {**via_variables()}
 
 
@@ -25,7 +25,7 @@ async def start(
     """Start a program. Raises SystemFailed: it cannot be started.
 
     Args:
-        limit: bytes of a line of its output.
+        limit: longest line of its output, bytes.
     """
     try:
         return await asyncio.create_subprocess_exec(
@@ -43,7 +43,7 @@ async def start(
 
 
 async def last_line(stream: Any) -> str:
-    """The last line of a stream, which is read to its end, fit to be shown."""
+    """Read a stream to its end; its last line, at most 300 characters, with unprintable ones escaped."""
     last = b""
     while block := await stream.read(_MAX_ERROR_BYTES):
         last = (last + block)[-_MAX_ERROR_BYTES:]
@@ -51,10 +51,10 @@ async def last_line(stream: Any) -> str:
 
 
 async def kill(process: asyncio.subprocess.Process, *tasks: asyncio.Task[Any]) -> None:
-    """End a program and whatever it started, and the tasks that serve it."""
+    """Kill a program and its children, and cancel the tasks that serve it."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     for task in tasks:
         task.cancel()
-    process._transport.close()  # pyright: ignore[reportAttributeAccessIssue] - unread sound keeps it open
+    process._transport.close()  # pyright: ignore[reportAttributeAccessIssue] - unread output keeps it open
     await asyncio.wait((asyncio.ensure_future(process.wait()), *tasks), timeout=1.0)

@@ -1,6 +1,6 @@
-"""Sockets of events like OpenAI's Realtime API that take text: NVIDIA's, SGLang-Omni's, vLLM-Omni's and Nari's.
+"""Event sockets like OpenAI's Realtime API that take text: NVIDIA's, SGLang-Omni's, vLLM-Omni's and Nari's.
 
-They differ in the names of their messages only, which are the dialects here.
+They differ only in the names of their messages; a ``Dialect`` holds those of one server.
 """
 
 import asyncio
@@ -27,10 +27,12 @@ class Dialect:
 
     Attributes:
         greeting: the server's first message; empty if it waits for the client.
-        opening: messages before the first text, each with the answer that is awaited; empty for none.
-        text: of a text and its number.
-        end: of the number after the last text.
-        last: the message after the last sound.
+        opening: makes the messages before the first text, each with the type of its awaited answer, "" for none.
+        text: makes the messages for a text and its number.
+        end: makes the messages that end the text, from the number after the last text.
+        last: type of the server's message after the last sound.
+        acknowledgement: type of the answer to each text, awaited before the next one.
+        subprotocol: WebSocket subprotocol that the server requires.
     """
 
     opening: Callable[[RealtimeSystem, str], list[tuple[Message, str]]]
@@ -40,8 +42,8 @@ class Dialect:
     greeting: str = ""
     flush: tuple[Message, ...] = ()
     has_audio_field: bool = False
-    acknowledgement: str = ""  # of each text, which the next one waits for
-    subprotocol: str = ""  # of the socket, which the server requires
+    acknowledgement: str = ""
+    subprotocol: str = ""
 
 
 def _riva(system: RealtimeSystem, speaker: str) -> list[tuple[Message, str]]:
@@ -68,8 +70,8 @@ def _vllm(system: RealtimeSystem, speaker: str) -> list[tuple[Message, str]]:
 
 def _nari(system: RealtimeSystem, speaker: str) -> list[tuple[Message, str]]:
     fields = {"model": system.model, "voice": "" if speaker == "default" else speaker, "language": system.language}
-    given = {name: value for name, value in fields.items() if value}  # it checks all, and has its own defaults
-    return [({"type": "request.start", **given}, "request.configured")]
+    non_empty = {name: value for name, value in fields.items() if value}  # the server has defaults, rejects ""
+    return [({"type": "request.start", **non_empty}, "request.configured")]
 
 
 _COMMIT: Message = {"type": "input_text.commit"}
@@ -128,7 +130,7 @@ class RealtimeAdapter(LiveAdapter):
 
 @dataclass
 class _Session:
-    """One utterance: what was sent, and what the server answered."""
+    """One utterance: sends its text, receives its sound."""
 
     socket: Any
     dialect: Dialect
@@ -149,7 +151,7 @@ class _Session:
             number += bool(text)
         self.has_ended, self.is_empty = True, not number
         if self.is_empty:
-            await self.socket.close()  # a session without text has no end
+            await self.socket.close()  # the server never ends a session without text
             return
         for message in self.dialect.end(number):
             await self._send(message)
@@ -161,7 +163,7 @@ class _Session:
         await self._wait(answer)
 
     async def _wait(self, answer: str) -> None:
-        """Wait for a message of a type; none for an empty one."""
+        """Wait for a message of this type; do not wait if it is empty."""
         self.awaited = answer
         if answer:
             await self.answered.wait()
@@ -185,7 +187,7 @@ class _Session:
             raise broke_off()
 
     def _on_answer(self, answer: Message) -> bytes:
-        """The sound of a message, perhaps none. Raises SystemFailed."""
+        """The sound of a message, possibly empty. Raises SystemFailed."""
         kind = str(answer.get("type", ""))
         if kind == "error" or kind.endswith(".error"):
             error = answer.get("error")

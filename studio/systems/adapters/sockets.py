@@ -1,4 +1,4 @@
-"""WebSockets of systems that take text while they speak."""
+"""WebSockets of systems with incremental text."""
 
 import asyncio
 import json
@@ -15,7 +15,7 @@ from studio.systems.sound import SystemFailed
 
 
 def socket_url(url: str) -> str:
-    """An address as one of a socket: http becomes ws."""
+    """The WebSocket form of an address: http becomes ws."""
     return url.replace("http", "ws", 1) if url.startswith("http") else url
 
 
@@ -30,7 +30,7 @@ async def connected(
 
     class Connect(connect):
         def process_redirect(self, exc: Exception) -> Exception:
-            """Follow none: a key in a header of its own would go along to another host."""
+            """Follow no redirect: a custom header with the key would be sent to another host."""
             return exc
 
     where = url.partition("?")[0]
@@ -58,7 +58,7 @@ async def connected(
 
 
 async def while_sending(sending: Coroutine[Any, Any, None], received: AsyncIterator[Any]) -> AsyncIterator[Any]:
-    """What is received while a coroutine sends; an error of it is raised here."""
+    """Yield the received items while a coroutine sends; its errors are raised here."""
     sender = asyncio.ensure_future(sending)
     try:
         async for one in received:
@@ -69,7 +69,7 @@ async def while_sending(sending: Coroutine[Any, Any, None], received: AsyncItera
         sender.cancel()
         await asyncio.wait((sender,), timeout=1.0)
         if not sender.cancelled():
-            sender.exception()  # it was raised, or the socket's own error says more
+            sender.exception()  # mark it as retrieved: it was raised above, or the socket's error says more
 
 
 class SampleBytes:
@@ -79,7 +79,7 @@ class SampleBytes:
         self._rest = b""
 
     def feed(self, data: bytes) -> np.ndarray:
-        """Samples int16 [T] that these bytes complete, perhaps none."""
+        """Samples int16 [T] that these bytes complete; T may be 0."""
         data = self._rest + data
         whole = len(data) - len(data) % 2
         self._rest = data[whole:]
@@ -98,5 +98,5 @@ def json_object(message: str | bytes) -> dict[str, Any]:
 
 
 def broke_off() -> SystemFailed:
-    """The error for a socket that was closed, in good order, before the speech had ended."""
+    """The error for a socket that was closed normally before the speech had ended."""
     return SystemFailed("the system closed its socket before the speech had ended", "its own log may say why")

@@ -1,4 +1,4 @@
-"""Another studio: its own socket, with words as they are spoken there (docs/protocol.md)."""
+"""Another studio: its own socket, with that studio's word times (docs/protocol.md)."""
 
 from collections.abc import AsyncIterator
 
@@ -13,7 +13,7 @@ from studio.systems.sound import RATE_HZ, Resampler, SystemFailed
 
 
 class StudioAdapter(LiveAdapter):
-    """One socket for each utterance; the credit there follows what was passed on here."""
+    """One socket for each utterance; its credit follows the samples that were passed on here."""
 
     def __init__(self, system: StudioSystem) -> None:
         self._system = system

@@ -69,7 +69,7 @@ class FrenchNormaliser:
 
 
 def _read(tokens: Sequence[str], before: Sequence[str]) -> tuple[Words, int]:
-    """The words of the first tokens that are read together, and how many they are."""
+    """The words of the first tokens that are read together, and the number of these tokens."""
     base, mark = FRENCH.split_mark(tokens[0])
     if match := _ELIDED.fullmatch(base):
         words, used = _read([match[2] + mark, *tokens[1:]], ())
@@ -107,7 +107,7 @@ def _closing_stop(base: str, after: str) -> str:
 
 
 def _with_mark(words: Words, mark: str) -> Words:
-    """Words of a phrase, the last one that is spoken with the mark."""
+    """Words of a phrase, with the mark at the last one that is not empty."""
     last = max((at for at, (word, _) in enumerate(words) if word), default=None)
     if last is not None and words[last][0][-1] not in MARKS:
         words[last] = words[last][0] + mark, words[last][1]
@@ -115,7 +115,7 @@ def _with_mark(words: Words, mark: str) -> Words:
 
 
 def _read_one(base: str) -> str:
-    """A token by itself; empty if it has no reading."""
+    """The reading of a single token; empty if it has none."""
     if spoken := _abbreviation(base) or tables.SHORT_FORMS.get(base):
         return spoken
     if _LETTERS.fullmatch(base):

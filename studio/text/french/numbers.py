@@ -49,7 +49,7 @@ def to_plain(text: str) -> str:
 
 
 def is_one(text: str) -> bool:
-    """Whether the noun after this number is in the singular: less than two."""
+    """Whether the noun after this number is singular: numbers below two."""
     return abs(float(to_plain(text).replace(",", "."))) < 2
 
 
@@ -64,7 +64,7 @@ def cardinal(text: str, *, feminine: bool = False) -> str:
 
 
 def _parts(plain: str) -> tuple[str, str, str]:
-    """The whole part of a number, the word for the sign behind it, and the decimals."""
+    """The whole part of a number, the word for the decimal sign, and the decimals."""
     amount, comma, decimals = plain.partition(",")
     if comma:
         return amount, "virgule", decimals
@@ -87,7 +87,7 @@ def fraction(top: str, bottom: str) -> str:
 
 
 def power(exponent: str) -> str:
-    """What follows a base: au carré, au cube, puissance six."""
+    """An exponent, spoken after its base: au carré, au cube, puissance six."""
     plain = exponent.translate({ord("²"): "2", ord("³"): "3", ord("^"): None})
     return {"2": "au carré", "3": "au cube"}.get(plain) or f"puissance {cardinal(plain)}"
 

@@ -25,7 +25,7 @@ from studio.text.french.numbers import (
 from studio.text.numbers import SIGN, roman
 from studio.text.tables import VULGAR
 
-Reader = Callable[[re.Match[str], str, str], str | None]  # of a match, the token before it and the one after it
+Reader = Callable[[re.Match[str], str, str], str | None]  # arguments: match, token before it, token after it
 _CURRENCY = "|".join(map(re.escape, tables.CURRENCIES))
 _UNIT = "|".join(sorted(map(re.escape, tables.UNITS), key=len, reverse=True))
 _UNIT = rf"(?:{_UNIT})[²³]?(?:/(?:{'|'.join(tables.PER)}|{_UNIT})[²³]?)?"
@@ -64,7 +64,7 @@ def _of(names: str) -> str:
 
 
 def unit_names(unit: str) -> tuple[str, str]:
-    """The name of a unit, of a power of one, or of a rate: one, several."""
+    """Singular and plural name of a unit, of a power of one, or of a rate."""
     if unit in tables.UNITS:
         return tables.UNITS[unit]
     over, slash, under = unit.partition("/")
@@ -169,14 +169,14 @@ def _roman(m: re.Match[str], before: str, after: str) -> str | None:
 
 
 def _between(m: re.Match[str], before: str, after: str) -> str | None:
-    """A sign alone between two numbers."""
+    """A separate sign between two numbers."""
     if not (before[-1:].isdecimal() and after[:1].isdecimal()):
         return None
     return {"-": "à", "~": "à", "−": "moins", "*": "fois", "x": "fois", "/": "sur"}[m[0]]
 
 
 def phrase(token: str, before: str = "", after: str = "") -> str | None:
-    """The reading of one token by the table."""
+    """The reading of one token by ``RULES``; None if none applies."""
     for pattern, read in RULES:
         match = pattern.fullmatch(token)
         if match is not None and (spoken := read(match, before, after)) is not None:
@@ -246,7 +246,7 @@ RULES: list[tuple[re.Pattern[str], Reader]] = [
         ),
     )
 ]
-READ_BESIDE = re.compile(r"Me|[IVXLCDM]|x|[kcm][mg]|ms|[IVX](?:er|i?ère|re|e)")  # words that are not read as words
+READ_BESIDE = re.compile(r"Me|[IVXLCDM]|x|[kcm][mg]|ms|[IVX](?:er|i?ère|re|e)")  # words to which RULES apply
 
 
 def _measure_of(amount: str, unit: str) -> str:

@@ -2,7 +2,7 @@
 
 MONTHS = tuple("janvier février mars avril mai juin juillet août septembre octobre novembre décembre".split())
 
-# With their full stop. Those of MAY_END may end a sentence: their full stop is also the sentence's then.
+# Keys include the full stop. That of an abbreviation in MAY_END may also end the sentence.
 ABBREVIATIONS = {
     "M.": "monsieur", "MM.": "messieurs", "Mr.": "monsieur", "Mme.": "madame", "Mlle.": "mademoiselle",
     "Dr.": "docteur", "Pr.": "professeur", "Prof.": "professeur", "St.": "saint", "Ste.": "sainte",
@@ -27,14 +27,14 @@ SHORT_FORMS = {
     "qqch": "quelque chose", "qqn": "quelqu'un", "OK": "okay", "ok": "okay",
 }  # fmt: skip
 MAY_END = frozenset(("etc.", "J.-C.", "hab.", "s.v.p.", "S.V.P.", "max.", "min.", "app.", "s."))
-WORDS_TOO = ("sept", "mer", "jeu", "art", "vol", "ex", "cap")  # abbreviations before numbers only
-# Read with the token after them.
+WORDS_TOO = ("sept", "mer", "jeu", "art", "vol", "ex", "cap")  # abbreviations only before numbers, else words
+# Tokens whose reading depends on the next one.
 BESIDE = frozenset(
     "Me p. av. ap. apr. n° N° # million millions milliard milliards k M Md Mds / x l/100 L/100 "
     "etc. J.-C. hab. s.v.p. S.V.P. max. min. app. s.".split()
 ) | {f"{word}." for word in WORDS_TOO}
 
-CURRENCIES = {  # one, several; feminine ones in FEMININE
+CURRENCIES = {  # singular, plural; feminine ones are in FEMININE
     "€": ("euro", "euros"), "$": ("dollar", "dollars"), "£": ("livre", "livres"), "¥": ("yen", "yens"),
     "EUR": ("euro", "euros"), "USD": ("dollar", "dollars"), "GBP": ("livre", "livres"),
     "CHF": ("franc suisse", "francs suisses"), "₿": ("bitcoin", "bitcoins"), "₽": ("rouble", "roubles"),
@@ -44,7 +44,7 @@ SCALES = {"k": "mille", "M": "million", "Md": "milliard", "Mds": "milliard"}
 
 _PREFIXES = {"k": "kilo", "M": "méga", "G": "giga", "T": "téra", "m": "milli", "c": "centi", "d": "déci", "h": "hecto",
              "µ": "micro", "n": "nano"}  # fmt: skip
-_PREFIXED = {  # a unit's name, and the prefixes that it is written with
+_PREFIXED = {  # a unit's name and its prefixes
     "m": ("mètre", "kcdmµn"), "g": ("gramme", "kmµ"), "l": ("litre", "cdmh"), "L": ("litre", "cdmh"),
     "s": ("seconde", "mµn"), "W": ("watt", "kMGTm"), "Wh": ("wattheure", "kMGT"), "V": ("volt", "km"),
     "Hz": ("hertz", "kMG"), "o": ("octet", "kMGT"), "bit": ("bit", "kMG"), "Pa": ("pascal", "hkM"),
@@ -100,7 +100,7 @@ RULERS = frozenset(
 )
 DATED = frozenset("le du au dès avant après depuis jusqu'au".split())  # 14/07 is a date after these
 
-# Capitals: two or three letters are spelled but for these words; longer ones where no word sounds so.
+# Capitals: two or three letters are spelled, except these words; longer ones unless they sound like a word.
 CAPITAL_WORDS = frozenset(
     "le la les un une de du des et ou où à au aux en il on je tu ne pas non oui si ça ce se sa son mon ma ta ton mes "
     "tes ses sur par que qui quoi est es ai as ont va vas vu vue eau an ans bon feu fin art ici car dès été lui moi "

@@ -22,7 +22,7 @@ from studio.train.teachers.kokoro import SPACE, START, STOP
 from studio.train.teachers.port import normalised_words, restore_case
 
 MAX_DIFFERENCE = 0.2  # share of phonemes that differ
-SAMPLE_SUFFICES = 0.01  # if a smaller share of a kind's sample is wrong, the rest is not transcribed
+SAMPLE_SUFFICES = 0.01  # the rest of a kind is not transcribed if a smaller share of its sample is wrong
 _PHONEME_S = (0.025, 0.35)  # duration per phoneme
 _LEVEL_DB = (-30.0, -10.0)  # of active speech
 _BATCH = 24  # clips transcribed at once

@@ -1,9 +1,9 @@
 """Parts shared by the trainings of the families: batches of tensors, losses, next-frame prediction, guided attention.
 
-Guided attention is an auxiliary loss on one head of one layer of a decoder. A decoder-only net has to discover which
-text token is being spoken; from a few hours of speech that takes longer than everything else. The corpus knows it. This
-is Tachibana et al.'s guided attention (2018, equation 6) with the corpus' alignment instead of a straight diagonal. The
-trained net has the same form with and without it (docs/adr/0019).
+Guided attention is an auxiliary loss on one head of one layer of a decoder. A decoder-only net has to learn which text
+token is being spoken; from a few hours of speech that takes longer than everything else. The corpus' alignment gives
+that token. This is Tachibana et al.'s guided attention (2018, equation 6) with that alignment instead of a straight
+diagonal. The trained net has the same form with and without it (docs/adr/0019).
 """
 
 from abc import ABC, abstractmethod
@@ -24,7 +24,7 @@ from studio.train.fit.dataset import SpeechDataset
 from studio.train.fit.training import Rng, TrainingModule, sample_levels
 from studio.train.recipes.fits import FitRecipe
 
-NO_TARGET = -1  # of a frame that is guided to no token
+NO_TARGET = -1  # of a frame whose attention is not guided
 
 
 @dataclass(frozen=True)
@@ -46,9 +46,9 @@ class NextFrameBatch(TensorBatch):
     """Interleaved text and frames for a decoder-only net; positions ``..._at`` are flat indices into [B * T].
 
     Attributes:
-        symbols: int64 [B, T], filler where something else stands.
-        frame_at: [M]; frame_levels: uint8 [M, 80], the frames that are fed (end frames among them).
-        target_at: [P]; target_levels: uint8 [P, 80]; target_phones: [P], what is predicted.
+        symbols: int64 [B, T], filler at positions without a symbol.
+        frame_at: [M]; frame_levels: uint8 [M, 80], the input frames, end frames included.
+        target_at: [P]; target_levels: uint8 [P, 80]; target_phones: [P], the targets.
         stop_at: [Q]; stop: float32 [Q].
     """
 
@@ -84,7 +84,7 @@ def validation_sentences(text: SpeechDataset) -> Iterator[tuple[Sentence, np.nda
 def token_of_frames(
     word_of_frame: np.ndarray, phones: np.ndarray, phones_of_tokens: Sequence[Sequence[tuple[int, ...]]]
 ) -> np.ndarray:
-    """The token that each frame speaks, int64 [F]; NO_TARGET past the last word.
+    """The token spoken in each frame, int64 [F]; NO_TARGET past the last word.
 
     The tokens of a word follow its phones. Where tokens have no phones (letters), or the word has fewer frames than
     phones, its frames are divided evenly.
@@ -136,12 +136,12 @@ def phones_of_tokens(bpe: Bpe) -> list[tuple[int, ...]]:
 class GuidedHead:
     """Computes the guide loss of one head during a decoder's forward pass.
 
-    It is the first head of the middle layer: below it tokens are read, above it frames are made.
+    It is the first head of the middle layer: layers below can encode the tokens, and layers above predict frames.
 
     Args:
         queries: int64 [P], flat indices into [B * T] of positions that predict a frame.
         first: int64 [P], the position in [0, T) that each should attend to, no later than its own; or NO_TARGET.
-        last: int64 [P], end of the range that begins at ``first``; attention anywhere in it counts.
+        last: int64 [P], inclusive end of the range from ``first``, whose attention is summed; None for one position.
     """
 
     loss: Tensor  # after the pass, the mean of -log of the attention at the targets
@@ -169,7 +169,7 @@ def _guide_loss(q: Tensor, k: Tensor, queries: Tensor, first: Tensor, last: Tens
 
 
 def noise_of(settings: FitRecipe, rng: Rng | None) -> tuple[float, np.random.Generator]:
-    """The share of noisy frames of a batch, and its generator: none where there is no generator, for validation."""
+    """The share of noisy frames of a batch and its generator; without a generator (validation), the share is 0."""
     return (0.0, np.random.default_rng(0)) if rng is None else (settings.noise_share, rng)
 
 
@@ -191,9 +191,9 @@ class WeightedLossModule(TrainingModule):
 
 
 class NextFrameModule(WeightedLossModule):
-    """A decoder-only net with a training-only head that names the phone of the next frame (docs/adr/0004).
+    """A decoder-only net with a training-only head that predicts the phone of the next frame (docs/adr/0004).
 
-    The head leads a small net from spelling to sound much sooner, and is not part of the voice.
+    With the head, a small net learns pronunciation much sooner; it is not part of the voice.
 
     Args:
         net: with ``decoder``, ``levels_out``, ``eos_out`` and ``config.width``.
@@ -223,7 +223,7 @@ class NextFrameModule(WeightedLossModule):
         return losses if head is None else losses | {"guide": head.loss}
 
     def losses(self, batch: Any, hidden: Tensor) -> dict[str, Tensor]:
-        """The losses of ``forward`` but ``guide``, from hidden states [B * T, width]."""
+        """The losses of ``forward`` except ``guide``, from hidden states [B * T, width]."""
         at_targets = hidden[batch.target_at]
         levels = self.net.levels_out(at_targets).float().view(-1, dmel.LEVELS)
         phones = self.phone_out(at_targets).float()
@@ -243,8 +243,8 @@ class NextFrameModule(WeightedLossModule):
     def own_frames(self, batch: Any, share: float, temperature: float) -> Any:
         """The batch with a share of the fed frames sampled from the net (Bengio et al. 2015, in parallel).
 
-        Each sample sees the true past, as in the first of Duckworth et al.'s passes (2019); one pass brings most of
-        what makes a net stable on its own output and costs a third of a step (docs/adr/0006).
+        Each sample is given the true past, as in the first of Duckworth et al.'s passes (2019); one pass gives most of
+        the stability on a net's own output and costs a third of a step (docs/adr/0006).
         """
         logits = self.net.levels_out(self.hidden(batch)[batch.target_at])
         samples = sample_levels(logits.view(-1, dmel.CHANNELS, dmel.LEVELS), temperature)

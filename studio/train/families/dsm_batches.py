@@ -34,8 +34,8 @@ class DsmBatch(TensorBatch):
         fed, targets: uint8 [B, S, 80], output of the step before, and target of this one: channels of different frames
             (the acoustic delay), padding where there is none.
         action: int64 [B, S], 1 where a word begins next, 0 where none does, -1 without a target.
-        phones: int64 [B, S], of the frame whose first group is predicted; -1 where none is.
-        token_at: int64 [B, S], the step of the text token that this frame speaks; ``NO_TARGET`` where there is none.
+        phones: int64 [B, S], of the frame whose first group is predicted; -1 for none.
+        token_at: int64 [B, S], the step of the text token spoken in this frame; ``NO_TARGET`` for none.
         extracts: uint8 [K, E, 80], recordings of speakers.
         speakers: int64 [B, 5], indices into them; -1 for none.
     """
@@ -92,7 +92,7 @@ class DsmSequence:
         return len(self.grid.text) - self.skip
 
     def guided(self, delay: int) -> np.ndarray:
-        """For each remaining step, the remaining step whose token it speaks, int64 [S]; else NO_TARGET."""
+        """For each remaining step, the remaining step of its spoken token, int64 [S]; else NO_TARGET."""
         whole = np.full(len(self.grid.text), NO_TARGET, np.int64)
         whole[delay : delay + len(self.token_at)] = self.token_at
         left = whole[self.skip :]
@@ -100,7 +100,7 @@ class DsmSequence:
 
 
 def word_starts(sentence: Sentence) -> list[int]:
-    """The frame in which each word begins: after the word before it and its pause."""
+    """The frame in which each word begins: after the previous word and its pause."""
     starts = []
     for begin, end in zip([0, *sentence.word_ends[:-1]], sentence.word_ends, strict=True):
         voiced = np.flatnonzero(sentence.phones[begin:end])
@@ -155,7 +155,7 @@ class DsmSequencer:
         return replace(sequence, grid=grid, token_at=np.full_like(sequence.token_at, NO_TARGET))
 
     def delayed(self, levels: np.ndarray, steps: int) -> np.ndarray:
-        """Frames [F, 80] as predicted, [steps, 80]: the first group after the delay, the others later still."""
+        """Frames [F, 80] on the prediction grid, [steps, 80]: the first group after the delay, the others later."""
         c = self.config
         out = np.full((steps, dmel.CHANNELS), dmel.PAD, np.uint8)
         for channels, delay in (

@@ -31,7 +31,7 @@ from studio.train.recipes.recipe import Recipe
 
 @dataclass(frozen=True)
 class TeacherStudentPair:
-    """One mini-batch for student and teacher: the same frames, phonemes by what each may see."""
+    """One mini-batch for student and teacher: the same frames, each with the phonemes of its own look-ahead."""
 
     student: S5Batch
     teacher: S5Batch
@@ -62,7 +62,7 @@ def hidden_loss(student: Tensor, teacher: Tensor) -> Tensor:
 def logit_loss(student: Tensor, teacher: Tensor) -> Tensor:
     """KL(z_stu || z_tea) of logits [..., V], in nats, mean over all but the last dimension.
 
-    As printed, the student's distribution is the weight: it pays most where the teacher's probability is near zero.
+    As in the paper, it is weighted by the student's distribution, so it is largest where the teacher's is near zero.
     """
     mine, theirs = student.float().log_softmax(-1), teacher.float().log_softmax(-1)
     return (mine.exp() * (mine - theirs)).sum(-1).mean()
@@ -189,7 +189,7 @@ def _mini_batches(text: SpeechDataset, recipe: S5Fit, seed: list[int]) -> Iterat
 
 @dataclass(frozen=True)
 class _SequencePair:
-    """A pair of sequences whose length is that of the longer one."""
+    """A pair of sequences, as long as the longer one."""
 
     pair: tuple[S5Sequence, S5Sequence]
 

@@ -1,7 +1,7 @@
 """Train IST-LM: next-frame cross-entropy on interleaved sequences (paper 003, section 3, equation 2).
 
-A sequence is a prompt, then text and speech interleaved by the engine's own rule. Only speech has losses. A
-training-only head names the phone of the next frame, as for SpeakStream.
+A sequence is a prompt, then text and speech interleaved by the engine's policy. Only speech has losses. A
+training-only head predicts the phone of the next frame, as for SpeakStream.
 """
 
 from collections.abc import Iterator, Sequence
@@ -98,7 +98,7 @@ class IstSequencer:
         return encoded_words(self.bpe, words, self._dropout, rng)
 
     def tokens(self, words: Sequence[str]) -> list[int]:
-        """The same in one list."""
+        """The tokens of ``encoded_words`` in one list."""
         return [*chain.from_iterable(self.words(words))]
 
     def whole_sentence(self, s: Sentence, rng: Rng | None = None) -> IstSpeech:
@@ -164,7 +164,7 @@ def _draw_prompt(sentences: Sequence[Sentence], recipe: IstFit, rng: Rng) -> Sen
 
 
 def collate(group: Sequence[IstSequence], symbols: IstSymbols, noise_share: float, rng: Rng) -> IstBatch:
-    """Pad sequences to the longest and gather what stands where."""
+    """Pad sequences to the longest, and collect the positions of each kind."""
     length = max(len(s) for s in group)
     ids = np.full((len(group), length), symbols.filler, np.int64)
     positions = np.zeros((len(group), length), np.int64)
@@ -182,7 +182,7 @@ def collate(group: Sequence[IstSequence], symbols: IstSymbols, noise_share: floa
         parts["frame_at"].append(at[is_frame])
         ended = levels[:, 0] == dmel.EOS
         parts["frame_levels"].append(np.where(ended[:, None], levels, add_level_noise(levels, noise_share, rng)))
-        frame_index = np.cumsum(is_frame) - 1  # the frame that stands at a position
+        frame_index = np.cumsum(is_frame) - 1  # index of the frame at a position
         is_end = is_frame & ended[np.maximum(frame_index, 0)]
         predicts = np.append(is_frame & ~is_end, False)[1:]
         targets = frame_index[1:][predicts[:-1]]

@@ -1,9 +1,9 @@
 """Train RichTTS on whole texts or on pieces of n words: next-frame cross-entropy (paper 000, sections III.B and IV.A).
 
-The engine's own rule cuts the text of the training sequences, so the two cannot differ. Sequences are laid out as
+Training sequences are cut by the engine's own code, so the two cannot differ. Sequences are laid out as
 SpeakStream's, with a single segment and no window, and use the same training-only phone head, so that the two families
-are compared on equal terms. In a text that is read whole the spoken word may stand anywhere, whereas SpeakStream has
-just read it: one head of attention may be guided to it.
+are compared on equal terms. In a text read whole, the spoken word may be at any position, whereas SpeakStream has just
+read it: so one head of attention may be guided to it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -54,7 +54,7 @@ def options_of(words: int) -> RichTtsOptions:
 
 
 def pieces(sentence: Sentence, silence: np.ndarray, options: RichTtsOptions, prompt: int) -> list[RichTtsSequence]:
-    """A sentence as the texts that it is read in, each with its speech; a pause belongs to the mark before it.
+    """A sentence cut into the texts that are fed, each with its speech; a pause belongs to the mark before it.
 
     Args:
         silence: the speaker's, uint8 [S, 80].

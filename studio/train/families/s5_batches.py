@@ -14,8 +14,8 @@ from studio.train.families.common import TensorBatch, padded
 from studio.train.features import Sentence
 from studio.train.fit.dataset import add_level_noise, frame_words
 
-WHOLE = 0  # the look-ahead of a text that is seen to its end
-_CONTEXT_WORDS = 8  # words before a word that its pronunciation may depend on
+WHOLE = 0  # look-ahead to the end of the text
+_CONTEXT_WORDS = 8  # preceding words on which a word's pronunciation may depend
 _NO_WORD = 1 << 20  # the word of padding: later than all
 
 
@@ -27,7 +27,7 @@ class S5Sequence:
         symbols, words: int64 [T], ids and the word of each; the text's end is the last word.
         levels: uint8 [P + F, 80], P of them before the first frame that is predicted.
         spoken: int64 [F], the word of each frame by the corpus.
-        begins: whether the text begins here, so that the decoder is fed its first token.
+        begins: whether the text begins here, so that the decoder's first input is its BOS token.
     """
 
     symbols: np.ndarray
@@ -51,7 +51,7 @@ class S5Batch(TensorBatch):
         symbols, words: int64 [B, T]; real: bool [B, T], not padding; position: int64 [B], of the first symbol.
         k, speaker: int64 [B].
         frames: uint8 [B, F, 80]; frame_count: int64 [B]; spoken: int64 [B, F], the word of each frame.
-        fed: uint8 [B, S, 80], what each decoder step is fed; is_bos: bool [B, S], where that is the first token.
+        fed: uint8 [B, S, 80], the input of each decoder step; is_bos: bool [B, S], where that is the BOS token.
         step_of: int64 [B, F], the decoder step that predicts a frame; predicts: bool [B, F], where one does.
         frame_of: int64 [B, S], the frame of each step (0 before the first); last: int64 [B], the stop token's step.
     """
@@ -78,12 +78,12 @@ class S5Batch(TensorBatch):
 
 
 def sequence(sentence: Sentence, silence: np.ndarray, k: int, skip: int = 0) -> S5Sequence:
-    """A sentence with its phonemes, each word pronounced as long as word + k + 1 is unknown.
+    """A sentence with its phonemes, each word pronounced from a context of k later words.
 
     Args:
         k: the look-ahead, or ``WHOLE``.
         silence: uint8 [P, 80], frames that precede the first one.
-        skip: words left out at the beginning, as if a slot had dropped them; the frame before is fed.
+        skip: words omitted at the beginning, as if dropped from a slot; the frame before them is the first input.
     """
     words = sentence.words
     pronounced = pronounce(words)[skip:] if k == WHOLE else _pronounce_with(words, k)[skip:]
@@ -123,7 +123,7 @@ def collate(
     position = rng.integers(0, 2048, len(group)) if offset_positions else np.zeros(len(group), np.int64)
     steps = [np.arange(s.begins + len(s.levels)) for s in group]
     fed = [add_level_noise(s.levels, noise_share, rng) for s in group]
-    first = np.zeros((1, dmel.CHANNELS), np.uint8)  # in the place of the decoder's first token
+    first = np.zeros((1, dmel.CHANNELS), np.uint8)  # placeholder of the decoder's BOS token
     last_frames = [len(s.spoken) - 1 for s in group]
     arrays = {
         "symbols": padded([s.symbols for s in group], SPACE),

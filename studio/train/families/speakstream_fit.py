@@ -1,6 +1,6 @@
 """Train SpeakStream: next-frame cross-entropy on interleaved sequences (paper 000, section III).
 
-The engine's own feeding rule interleaves text and speech in the training sequences, so the two cannot differ.
+The engine's feeding policy interleaves text and speech in the training sequences, so the two cannot differ.
 """
 
 from collections.abc import Iterator, Sequence
@@ -36,7 +36,7 @@ class SpeakStreamSequence:
     """One training sequence of T positions over a table of F frames.
 
     Attributes:
-        kind: uint8 [T], what stands at each position (SYMBOL, BOS, FRAME, EOS).
+        kind: uint8 [T], the kind of each position (SYMBOL, BOS, FRAME, EOS).
         value: int32 [T], a character id, an index into ``windows``, or into ``levels``.
         target: int32 [T], index of the frame to predict, -1 for none.
         stop: float32 [T], whether s_eos comes next; NaN where nothing is predicted.
@@ -155,7 +155,7 @@ def interleave(
 
 
 def crop(sequence: SpeakStreamSequence, start: int) -> SpeakStreamSequence:
-    """The sequence from a segment's start on, as a slot holds it after dropping the oldest segments."""
+    """The sequence from the start of a segment, as in a slot that has dropped the segments before it."""
     keep = slice(start, None)
     s = sequence
     return SpeakStreamSequence(
@@ -166,7 +166,7 @@ def crop(sequence: SpeakStreamSequence, start: int) -> SpeakStreamSequence:
 def collate(
     group: Sequence[SpeakStreamSequence], speakers: list[str], noise_share: float, rng: Rng
 ) -> SpeakStreamBatch:
-    """Pad sequences to the longest and gather what stands where."""
+    """Pad sequences to the longest, and collect the positions of each kind."""
     length = max(len(s) for s in group)
     symbols = np.full((len(group), length), FILLER, np.int64)
     names = [k for k in SpeakStreamBatch.__dataclass_fields__ if k not in ("symbols", "speaker")]
@@ -222,7 +222,7 @@ class SpeakStreamTraining(FamilyTraining[SpeakStreamFit]):
 
     def _draw(self, group: list[Sentence], silence: np.ndarray, rng: Rng) -> SpeakStreamSequence:
         sequence = interleave(join_sentences(group, silence, rng), silence, self.settings.windows, rng)
-        is_s1 = bool((sequence.windows[:, 0] == 0).all())  # after a drop S2's words would be gone
+        is_s1 = bool((sequence.windows[:, 0] == 0).all())  # S2's sequence needs the dropped words
         if len(group) > 1 and is_s1 and rng.random() < self.settings.crop_share:
             sequence = crop(sequence, sequence.starts[int(rng.integers(0, max(1, len(sequence.starts) // 2)))])
         return sequence

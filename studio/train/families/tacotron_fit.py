@@ -1,11 +1,11 @@
 """Train Tacotron 2: frames, the stop token, and attention guided by the corpus' alignment.
 
 L = CE(frames) + BCE(stop) + guide. The guide rewards attention near a diagonal (Tachibana et al. 2018, equations 6 and
-7). Theirs is straight; ours follows the phones of the corpus, or is straight where a recipe says so. Their loss is
-bounded by 1 however far attention strays, so it has no gradient far from the diagonal; ours is a logarithm.
+7). Theirs is straight; ours follows the phones of the corpus, or is straight if the recipe says so. Their loss is
+bounded by 1, so it has no gradient far from the diagonal; ours is a logarithm.
 
-Attention that continues from its own past is lost for the rest of a clause once it has lost its place. In
-``given_share`` of the steps it continues from where it should have been (docs/adr/0019), in three quarters of the time.
+Attention depends on its own past, so after an error it is wrong for the rest of a clause. In ``given_share`` of the
+steps it continues from its target instead (docs/adr/0019); such a step takes three quarters of the time.
 """
 
 from collections.abc import Iterator, Sequence
@@ -102,7 +102,7 @@ def clause_rule(words: int) -> ClauseRule:
 
 
 def cut_into_clauses(sentence: Sentence, silence: np.ndarray, rule: ClauseRule) -> list[TacotronSequence]:
-    """A sentence in clauses, each with its pause; ``silence`` uint8 [S, 80] precedes the first one."""
+    """A sentence cut into clauses, each with its pause; ``silence`` uint8 [S, 80] precedes the first one."""
     frames = np.minimum(frame_words(sentence), len(sentence.words) - 1)
     levels, clauses, first = np.concatenate((silence[-1:], sentence.levels)), list[TacotronSequence](), 0
     while first < len(sentence.words):
@@ -129,7 +129,7 @@ def cut_into_clauses(sentence: Sentence, silence: np.ndarray, rule: ClauseRule) 
 
 
 def _phones_of_symbols(phonemes: str) -> list[tuple[int, ...]]:
-    """The phone of each symbol that ``spell`` makes of a word; the space before it has none."""
+    """The phone of each symbol of a word spelled by ``spell``; the space before it has none."""
     phones = (phone_of(symbol) for symbol in phonemes if symbol in PHONEMES or symbol in MARKS)
     return [(), *((phone,) for phone in phones if phone is not None)]
 
@@ -234,7 +234,7 @@ class TacotronTrainingModule(WeightedLossModule):
         """Losses ``frame`` (nats per channel), ``stop``, ``guide``, ``phone``; and three shares of frames.
 
         ``attended``: the largest attention is on a symbol of the corpus' word. ``forward``: it stays or moves forward,
-        by at most a word's length of symbols. ``phone_hits``: the phone is named correctly.
+        by at most a word's length of symbols. ``phone_hits``: the phone is predicted correctly.
         """
         seen, shares = self._run(batch)
         levels, stops = self.net.heads(seen)

@@ -1,4 +1,4 @@
-"""The training loop: epochs, learning rate, validation, checkpoints, and batches made ahead. A stopped run resumes."""
+"""The training loop: epochs, learning rate, validation, checkpoints and prefetched batches. A stopped run resumes."""
 
 import copy
 import json
@@ -49,7 +49,7 @@ BatchSource = Callable[[int], Iterator[Any]]  # the batches of an epoch by its n
 
 @dataclass
 class TrainingPosition:
-    """How far a run is, as checkpoints store it: steps done, the epoch, and its batches done."""
+    """Progress of a run, stored in checkpoints: finished steps, the epoch, and its finished batches."""
 
     step: int = 0
     number: int = 0

@@ -1,4 +1,4 @@
-"""Files and memory of a training: exclusive use of its state folder, weight files, memory, a number format."""
+"""Files and memory of a training: exclusive use of its state folder, weight files, memory, and number format."""
 
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
@@ -75,7 +75,7 @@ def _free_bytes() -> int | None:
     return 1024 * int(lines[0][1]) if lines else None
 
 
-_MIN_SHARED = 0.1  # share of the parameters: less is only tables that all families have
+_MIN_SHARED = 0.1  # share of the parameters; a smaller share is only the tables of every family
 
 
 def read_weights(path: Path) -> dict[str, Tensor]:
@@ -117,7 +117,7 @@ def load_shared_weights(net: nn.Module, path: Path) -> list[str]:
     """Load what a net shares with another family's: tensors of the same name and shape. Returns their names.
 
     Raises:
-        BadFile: not a weight file, or next to nothing matches.
+        BadFile: not a weight file, or almost nothing matches.
     """
     weights = read_weights(path)
     own = {name: parameter.shape for name, parameter in net.named_parameters()}

@@ -22,10 +22,10 @@ Groups = Sequence[list[Sentence]]  # sentences to join, each list of one speaker
 
 
 class TrainingModule(nn.Module, ABC):
-    """A family's net and the heads that only training needs.
+    """A family's net and its training-only heads.
 
     Attributes:
-        net: what is saved.
+        net: the part that is saved.
         identity_prefixes: prefixes of weights that ``load_initial_weights`` may lack: layers initialised as the
             identity.
         speaker_buffers: buffers that ``FamilyTraining.prepare`` fills for each speaker. ``load_initial_weights``
@@ -99,7 +99,7 @@ class FamilyTraining(ABC, Generic[Fit]):
         """A batch of sequences: with noise for training, without a generator for validation."""
 
     def batches(self, data: SpeechDataset, epoch: int) -> Iterator[Any]:
-        """One epoch over all sentences in random order and company; the same for the same seed and number."""
+        """One epoch over all sentences in random order and grouping; the same for the same seed and number."""
         rng = np.random.default_rng([self.recipe.seed, epoch])
         for group in bucketed_batches(data, self.settings, rng, lambda groups: self.draw(groups, data, rng)):
             yield self.collate(group, data, rng)

@@ -41,11 +41,11 @@ class FitRecipe:
     join_share: float
     noise_share: float  # of input frames with bins moved by one level
     crop_share: float = 0.0  # of joined sequences that start in mid-text
-    own_share: float = 0.0  # of input frames, on every second step, that the net samples itself
+    own_share: float = 0.0  # of input frames, on every second step, replaced by the net's own samples
 
     @property
     def uses_reference(self) -> bool:
-        """Whether the net knows a speaker by a recording, not by a learned embedding."""
+        """Whether a speaker is given by a recording, not by a learned embedding."""
         return False
 
 
@@ -225,7 +225,7 @@ class DsmFit(FitRecipe):
 
     @property
     def uses_reference(self) -> bool:
-        """By a recording of each speaker."""
+        """A recording of each speaker is given."""
         return True
 
 

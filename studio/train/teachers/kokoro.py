@@ -1,7 +1,7 @@
 """Kokoro-82M (Apache-2.0) as a teacher: natural English speech with the frames of every phoneme.
 
-Kokoro's durations are whole frames of 600 samples at 24 kHz, as long as dMel frames but elsewhere: Kokoro's frame j is
-[600 j, 600 j + 600), dMel's frame k is [600 k - 300, 600 k + 300). Cutting half a frame at the start aligns them.
+Kokoro's durations are whole frames of 600 samples at 24 kHz, as long as dMel frames but offset by half a frame: frame j
+is [600 j, 600 j + 600), dMel's frame k is [600 k - 300, 600 k + 300). Cutting half a frame at the start aligns them.
 """
 
 import hashlib

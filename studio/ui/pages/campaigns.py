@@ -67,7 +67,7 @@ def build(owner: Owner) -> None:
         return "" if link is None else _demo(link)
 
     def opened(request: gr.Request) -> tuple[str, str, str]:
-        """All of the page at once, so that nothing moves."""
+        """The whole page at once, so that nothing moves."""
         return (*refresh(request), demo())
 
     with gr.Column(elem_classes="owner", elem_id="campaigns-page"):

@@ -52,7 +52,7 @@ FORMATS = {
     "md": ("Markdown", "text/markdown"),
 }
 _REPORTS = {"html": html, "tex": latex, "md": markdown}
-_OPENED_JS = "() => [new URLSearchParams(location.search).get('campaign') || '']"  # of the list's links
+_OPENED_JS = "() => [new URLSearchParams(location.search).get('campaign') || '']"  # from the list of tests
 # Files go to the page's script, which saves them: in Gradio's folder anyone with the address could open them.
 _SAVE_JS = """
 watch('value', () => {
@@ -133,7 +133,7 @@ def _view(owner: Owner, request: gr.Request, name: str, everyone: bool, seen: An
 
     message, snapshot = owner.call(request, work)
     if snapshot is None:
-        return _nothing(message or gr.skip())  # without a campaign, the earlier message stays
+        return _empty_page(message or gr.skip())  # without a campaign, the earlier message stays
     stamp, results = snapshot
     now = [str(name), bool(everyone), *stamp]
     if now == seen:
@@ -157,7 +157,7 @@ def _reserved(figures: Sequence[Any]) -> str:
     return f"<style>{''.join(rules)}</style>"
 
 
-def _nothing(message: Any) -> list[Any]:
+def _empty_page(message: Any) -> list[Any]:
     return [message, "", gr.Row(visible="hidden"), *(gr.Plot(value=None, visible=False) for _ in FIGURES), "", None]
 
 

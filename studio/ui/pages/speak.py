@@ -1,7 +1,7 @@
 """The API page: a voice speaks a text, and Gradio's clients call the same functions by name.
 
 ``/speak`` answers with an audio file and the words with their times; ``/speak_stream`` yields pieces of the sound as
-they are made. The file is the utterance's trace, which has its own route and limits: Gradio stores nothing.
+they are made. The file is the WAV of the utterance's trace, which has its own route and limits: Gradio stores nothing.
 """
 
 import base64
@@ -43,7 +43,7 @@ def build(requests: SpeechRequests) -> None:
             markup: what the text is written in. Marks, code and reasoning of markdown are not spoken.
         """
         caller = _caller(request)
-        with _errors_told():
+        with _as_gradio_errors():
             spoken = await speak_whole(requests, caller, text, voice, markup)
         address = address_of_sound(caller, spoken.token)
         report = {"duration_s": round(len(spoken.pcm) / 2 / spoken.rate_hz, 3), "rate_hz": spoken.rate_hz}
@@ -62,7 +62,7 @@ def build(requests: SpeechRequests) -> None:
             markup: what the text is written in. Marks, code and reasoning of markdown are not spoken.
         """
         caller = _caller(request)
-        with _errors_told():
+        with _as_gradio_errors():
             async with aclosing(speak_pieces(requests, caller, text, voice, markup)) as pieces:
                 async for piece in pieces:
                     pcm = base64.b64encode(piece.pcm).decode("ascii")
@@ -71,7 +71,7 @@ def build(requests: SpeechRequests) -> None:
 
     async def show(text: str, voice: str, markup: Markup, request: gr.Request) -> str:
         caller = _caller(request)
-        with _errors_told():
+        with _as_gradio_errors():
             spoken = await speak_whole(requests, caller, text, voice, markup)
         words = " ".join(f"{html.escape(one['word'])} <i>{one['start_s']:.2f}</i>" for one in spoken.words)
         return f'<audio controls autoplay src="traces/{spoken.token}.wav"></audio><p class="muted">{words}</p>'
@@ -82,7 +82,7 @@ def build(requests: SpeechRequests) -> None:
         known = ", ".join([DEFAULT, *addresses(requests.engine.cards())])
         voice = gr.Textbox(DEFAULT, label="Voice", max_length=_MAX_VOICE_CHARS)
         markup = gr.Dropdown([*get_args(Markup)], value=MARKUP, label="Written in")
-        # Not as Gradio's info, which is Markdown: names of pulled voices' speakers are anyone's.
+        # Not as Gradio's info, which is Markdown: speaker names of pulled voices are not trusted.
         gr.HTML(f'<p class="muted">{html.escape(known)}</p>', apply_default_css=False)
         button = gr.Button("Speak", variant="primary")
         result = gr.HTML("", apply_default_css=False)
@@ -97,7 +97,7 @@ def _caller(request: gr.Request | None) -> HTTPConnection:
 
 
 @contextmanager
-def _errors_told() -> Iterator[None]:
+def _as_gradio_errors() -> Iterator[None]:
     try:
         yield
     except StudioError as error:

@@ -283,8 +283,8 @@ def filled(folder, card, value: int) -> None:
     [
         (lambda f, c: filled(f, c, dmel.PAD), "no recording of one"),
         (lambda f, c: filled(f, c, 17), "no recording of one"),
-        (lambda f, c: c.update(speakers=["one"]), "knows 2 speakers, the card others"),
-        (lambda f, c: c["config"].update(speakers=3), "knows 3 speakers, the card others"),
+        (lambda f, c: c.update(speakers=["one"]), "has 2 speakers, and the card has 1"),
+        (lambda f, c: c["config"].update(speakers=3), "has 3 speakers, and the card has 2"),
         (lambda f, c: c["config"].update(delay_s=0.0), "delays do not fit"),
         (lambda f, c: c["config"].update(delay_s=60.0), "delays do not fit"),
         (lambda f, c: c["config"].update(context_frames=10**6), "context_frames cannot be 1000000"),

@@ -379,6 +379,6 @@ def test_what_is_no_number_ends_it():
     row.commit(["a"])
     row.end()
     assert row.next_input() is not None
-    with pytest.raises(NotFinite, match="no number"):
+    with pytest.raises(NotFinite, match="not finite"):
         row.on_output(drawn(0, is_finite=False))
     assert row.on_cancel() == [] and math.isclose(row.slots[1], 7)

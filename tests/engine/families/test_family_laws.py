@@ -273,7 +273,7 @@ def test_law_6_played_samples_stay_and_the_new_text_follows(engine: LocalEngine,
     before = collect_trace({}, listener.events).pcm
     at = listener.utterance.settled_chars()
     assert 0 < at < len(text(WORDS))
-    with pytest.raises(TooLate, match="said or being said"):
+    with pytest.raises(TooLate, match="spoken or being spoken"):
         listener.utterance.revise(at - 1, "x")
     stay = text(WORDS)[:at].split()
     cuts = list[int]()

@@ -311,7 +311,7 @@ def reshaped(path) -> None:
         (lambda f, c: written(f, c, lambda p: torch.save({"a": torch.zeros(2)}, p)), "than its files hold"),
         (lambda f, c: written(f, c, lambda p: p.write_bytes(p.read_bytes()[:-100])), "does not fit"),
         (lambda f, c: (f / "tacotron.safetensors").unlink(), "has no file tacotron.safetensors"),
-        (lambda f, c: c.update(speakers=["one"]), "knows 2 speakers, the card others"),
+        (lambda f, c: c.update(speakers=["one"]), "has 2 speakers, and the card has 1"),
         (lambda f, c: c["config"].update(kernel=4), "sizes are of no net"),
         (lambda f, c: c["config"].update(width=49), "sizes are of no net"),
         (lambda f, c: c["config"].update(location_kernel=0), "location_kernel cannot be 0"),

@@ -86,7 +86,7 @@ def test_what_was_heard_stays_and_the_next_word_is_another(engine, window):
     settled = listener.utterance.settled_chars()
     at = WORDS.index("five")
     assert settled <= len(text(WORDS[:at]))
-    with pytest.raises(TooLate, match="said or being said"):
+    with pytest.raises(TooLate, match="spoken or being spoken"):
         listener.utterance.revise(settled - 1, "x")
     listener.utterance.revise(len(text(WORDS[:at])), "other words ")
     trace = listener.rest()

@@ -127,7 +127,7 @@ def test_deleting_sounds_with_their_texts_needs_confirmation(world: World, tmp_p
         write_wav(clip, (4000 * np.sin(np.arange(RATE_HZ) / len(item) / 9)).astype(np.int16), RATE_HZ)
     extend_campaign(world.listening, "first", tmp_path / "more")
     old = {s.clip_sha for s in world.all(Stimulus)}
-    with pytest.raises(LosesSounds, match="3 sounds go with texts"):
+    with pytest.raises(LosesSounds, match="3 sounds of removed or changed texts"):
         set_texts(world.listening, "first", "a|One, or two, or even more.")
     assert texts(world) == {"a": "One.", "b": "Two."} and len(world.all(Stimulus)) == 4
     set_texts(world.listening, "first", "a|One, or two, or even more.", is_sure=True)

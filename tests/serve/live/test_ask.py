@@ -145,7 +145,7 @@ def test_one_question_an_utterance_and_none_for_a_keyboard(talk: Talk, model: Ch
     assert talk.until("error")[-1]["code"] == "closed"
     talk.open(2, source="keyboard")
     talk.say("ask", 2, messages=QUESTION)
-    assert "is typed" in talk.until("error")[-1]["message"]
+    assert "is a keyboard" in talk.until("error")[-1]["message"]
     talk.say("cancel", 2)
 
 

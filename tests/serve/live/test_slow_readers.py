@@ -128,7 +128,7 @@ def test_unread_utterances_count(serving: Serving, streams: list[UtteranceStream
                 traces.append(one["utterance"])
             elif one["code"] == "busy":
                 refused.append(one["utterance"])
-                assert "read what waits" in one["message"]
+                assert "read the pending messages" in one["message"]
             else:  # one `ended`, for a refused one
                 assert one["utterance"] in refused
         assert {0, 1} <= {*traces} and refused

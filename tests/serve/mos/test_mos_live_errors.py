@@ -160,7 +160,7 @@ def test_queue_timeout_is_reported_with_a_retry_time(live: Any) -> None:
     others = [served.engine.open(SpeakRequest()) for _ in range(4)]
     typist.say("take", utterance=1, trial=trial, slot=0)
     assert typist.hear()["type"] == "queued"
-    served.engine.waiting[0].fail("busy", "no place came free within 120 s; try again later")
+    served.engine.waiting[0].fail("busy", "no slot became free within 120 s; try again later")
     error = typist.until("error")[-1]
     assert error["code"] == "busy" and error["retry_ms"] > 0 and error["utterance"] == 1
     for one in others:

@@ -162,7 +162,7 @@ def test_textgrid_precedes_the_audio(served: Served, taking: Taking) -> None:
         (b"", "Good", {}, "the sound is empty"),
         (b"RIFF....", "Good", {}, "WAV"),
         (sound(0.0), "Good", {}, "no samples"),
-        (sound(), "  ", {}, "what the recording says is not known"),
+        (sound(), "  ", {}, "the text of the recording is missing"),
         (sound(601.0, 1000), "Good", {}, "at most 600 s"),
         (sound(121.0, 1000), "Good", {"X_Studio_Placed_By": "pocketsphinx"}, "at most 120 s"),
         (sound(), "Good", {"X_Studio_Placed_By": "somebody"}, "nothing here is called 'somebody'"),

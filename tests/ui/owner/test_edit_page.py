@@ -127,7 +127,7 @@ def test_draft_is_left_and_resumed(site: Site, enter: Callable[..., Any], tmp_pa
     assert page.get_by_label("Screens for each rater").input_value() == "2"
     assert page.get_by_label("Allow “no difference”").is_checked()
     page.get_by_label("Texts, one per line").fill("")
-    page.get_by_text("2 sounds go with texts").wait_for()
+    page.get_by_text("2 sounds of removed or changed texts").wait_for()
     page.get_by_role("button", name="Restore the texts").click()
     assert page.get_by_label("Texts, one per line").input_value() == "hello|Hello, and good morning."
     page.get_by_role("button", name="Remove teal").click()

@@ -78,7 +78,7 @@ def add(page: Any) -> Any:
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_speaker_is_recorded_added_heard_and_removed(site: Site, opened: Callable[..., Any], theme: str) -> None:
     page = opened(color_scheme=theme)
-    page.get_by_text("of 20 sentences, a speaker recogniser took 1 for the right one's").wait_for()
+    page.get_by_text("a speaker recogniser assigned 1 of 20 sentences to the right speaker").wait_for()
     assert add(page).is_disabled()
     page.get_by_text("Missing: a recording, a name, the consent.").wait_for()
     page.get_by_role("button", name="Record").click()

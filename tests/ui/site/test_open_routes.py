@@ -22,7 +22,7 @@ from ui.owner_site import Site
 
 from studio.mos.store.database import Store
 from studio.serve.app import create_app
-from studio.serve.middleware.auth import FOREIGN_PATHS
+from studio.serve.middleware.auth import ADAPTER_PATHS
 from studio.serve.settings import ServeSettings
 from studio.ui.app import mount
 from studio.ui.gradio_middleware import PageLimits
@@ -319,7 +319,7 @@ def test_with_a_key_only_rater_routes_are_open(keyed: FastAPI) -> None:
             continue
         for hostile in ("1", "%2e%2e%2fresults", "..%2f..%2fresults"):
             said = client.request(method, filled(path, hostile), json={})
-            status = 401 if path.startswith(FOREIGN_PATHS) else 403
+            status = 401 if path.startswith(ADAPTER_PATHS) else 403
             wants_key = said.status_code == status and '"no_key"' in said.text
             may = path in WITHOUT_KEY or path.startswith("/studio-assets/")
             if said.request.method != "HEAD":

@@ -243,7 +243,7 @@ test("a race stores waiting text and offers it", (t) => {
   const { type, server, session, sent, kinds } = start(t);
   type("one ");
   server({ type: "queued", ahead: 1 });
-  session.makeWay({ suspended: false });
+  session.stopAndStore({ suspended: false });
   assert.equal(kinds("rest").length, 1);
   server({ type: "ended", compute_ms: 0 });
   assert.equal(session.phase, "idle");

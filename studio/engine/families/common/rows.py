@@ -1,4 +1,4 @@
-"""What the rows of all families share, without torch: text intake, options, clause by clause planning, checks."""
+"""Code shared by the rows of all families, without torch: text intake, options, planning by clauses, checks."""
 
 import math
 import sys
@@ -16,7 +16,7 @@ from studio.engine.families.base import ModuleInput, NotFinite, RowCheckpoint
 
 OptionsT = TypeVar("OptionsT")
 ClauseT = TypeVar("ClauseT")  # a family's state of the clause that is being spoken
-CONTEXT_WORDS = 8  # words before a homograph that choose its phonemes
+CONTEXT_WORDS = 8  # words before a homograph that decide its phonemes
 ALL_WORDS = sys.maxsize  # value of ``Row.fed`` once the net has seen the text's end
 
 
@@ -33,7 +33,7 @@ def sigmoids(logits: np.ndarray) -> np.ndarray:
 def check_finite(is_finite: bool) -> None:
     """Raises NotFinite unless the net's outputs were finite."""
     if not is_finite:
-        raise NotFinite("the net answered something that is no number", "the voice's weights may be damaged")
+        raise NotFinite("the net's output is not finite", "the voice's weights may be damaged")
 
 
 @dataclass(frozen=True)
@@ -57,9 +57,9 @@ class RowLimits:
     """Capacity of a row, in frames and tokens.
 
     Attributes:
-        context_frames, kept_frames: when older frames exceed the first, they are dropped down to the second.
+        context_frames, kept_frames: if older frames exceed the first number, all but the second number are dropped.
         longest_word_frames: a segment without an end is cut at this many frames per word.
-        capacity_tokens: of the slot.
+        capacity_tokens: capacity of the slot.
     """
 
     context_frames: int
@@ -70,7 +70,7 @@ class RowLimits:
 
 @dataclass(frozen=True)
 class RowSetup:
-    """What every new row is given; ``options`` are all of the card's."""
+    """Arguments of every new row; ``options`` holds all options of the card."""
 
     slots: tuple[int, ...]
     time_base: TimeBase
@@ -81,10 +81,10 @@ class RowSetup:
 
 
 class TextRow(Generic[OptionsT]):
-    """What all rows share: committed words, flush, end, options, and the frames so far.
+    """Base of all rows: committed words, flush, end, options, and the frames so far.
 
     Args:
-        read_options: the card's options as the family's own class. Raises BadOption unless they go together.
+        read_options: the card's options as the family's own class. Raises BadOption unless they are compatible.
     """
 
     def __init__(self, setup: RowSetup, read_options: Callable[..., OptionsT]) -> None:
@@ -123,10 +123,10 @@ class TextRow(Generic[OptionsT]):
         return []
 
     def _invalidate_plan(self) -> None:
-        """Called when the text changed: a family may drop a planned input that has not run yet."""
+        """Called when the text has changed: a family may drop a planned input that has not run yet."""
 
     def discard_before(self, checkpoint: Any) -> None:
-        """Checkpoints before this one will not be restored: a family may drop their words."""
+        """Called when no earlier checkpoint will be restored: a family may drop their words."""
 
     def _replace_words(self, i: int, words: Sequence[str]) -> None:
         """Replace the committed words from ``i`` on; the text is open again."""
@@ -134,7 +134,7 @@ class TextRow(Generic[OptionsT]):
         self._flushed, self._ended = min(self._flushed, i), False
 
     def _words_before(self, i: int) -> list[str]:
-        """The words before word ``i`` that may choose its phonemes."""
+        """The words before word ``i`` that may decide its phonemes."""
         return self._words[max(0, i - CONTEXT_WORDS) : i]
 
     def _report_last(self, p_eos: float) -> Frames:
@@ -149,7 +149,7 @@ class TextRow(Generic[OptionsT]):
         return pending
 
     def check(self, options: Mapping[str, Any]) -> None:
-        """Raises BadOption unless these options, all of the card's, go together."""
+        """Raises BadOption unless these options (all options of the card) are compatible."""
         self._read_options(**options)
 
     def set_options(self, options: Mapping[str, Any], temperature: float | None) -> None:
@@ -161,7 +161,7 @@ class TextRow(Generic[OptionsT]):
 
 @dataclass(frozen=True)
 class ClauseCheckpoint:
-    """State of a row between two clauses; the slot's contents do not matter."""
+    """State of a row between two clauses; it does not depend on the slot's contents."""
 
     spoken: int
     clauses: int
@@ -174,7 +174,7 @@ class ClauseCheckpoint:
 
 
 class ClauseRow(TextRow[OptionsT], ABC, Generic[OptionsT, ClauseT]):
-    """The half of a ``RevisableRow`` whose net reads one self-contained clause (or sentence, or n-gram) at a time.
+    """Base of a ``RevisableRow`` whose net reads one self-contained clause (or sentence, or n-gram) at a time.
 
     Every clause starts from an empty slot.
 
@@ -221,14 +221,14 @@ class ClauseRow(TextRow[OptionsT], ABC, Generic[OptionsT, ClauseT]):
 
     @abstractmethod
     def _rule(self) -> ClauseRule:
-        """The rule that cuts the text."""
+        """The rule that splits the text into clauses."""
 
     @abstractmethod
     def _plan(self, words: range) -> Any:
-        """The input of a clause of these words; sets ``_next``."""
+        """The input for a clause of these words; sets ``_next``."""
 
     def _decode_input(self, clause: ClauseT) -> Any:
-        """The input of the next frames; None if it is in the slot."""
+        """The input for the next frames; None if it is in the slot."""
         return None
 
     def _begin(self) -> ClauseT:
@@ -308,7 +308,7 @@ class WordTracker:
     Attributes:
         words: indices of spoken words.
         through: encoder steps up to the end of each of them.
-        word, word_frame: the word attended to now, and the frame where it began.
+        word, word_frame: the word currently attended to, and the frame where it began.
     """
 
     time_base: TimeBase

@@ -1,4 +1,4 @@
-"""What the runners of all families share: slots, sampling of frames, prefill and decode modules, the loaded family."""
+"""Code shared by the runners of all families: slots, sampling of frames, prefill and decode modules, loaded family."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -35,7 +35,7 @@ class FrameSlots:
     def __init__(self, *caches: KVCache) -> None:
         self._caches, count, device = caches, caches[0].slots, caches[0].device
         self.last = torch.zeros(count, dmel.CHANNELS, dtype=torch.uint8, device=device)
-        self.temperature = torch.ones(count)  # on the CPU for any device: a step's inputs are planned there
+        self.temperature = torch.ones(count)  # on the CPU for any device: the inputs of a step are prepared there
         self.noise = FrameNoise(count, dmel.CHANNELS, device)
 
     def reset(self, slot: int) -> None:
@@ -55,7 +55,7 @@ def allocate_cache(
 ) -> KVCache:
     """The KV cache of a decoder, ``capacity`` tokens in each of ``count`` slots.
 
-    The CUDA form has one slot more, for the padding of batches, and room for frames that a row drops after its end.
+    The CUDA form has an additional slot for padded batches, and room for frames that a row drops after its end.
     """
     dtype = torch.bfloat16 if device.type == "cuda" else torch.float32
     spare = form_on(device, form) == "cuda"
@@ -66,7 +66,7 @@ def allocate_cache(
 
 
 def join_heads(levels: nn.Linear, end: nn.Linear) -> tuple[Tensor, Tensor]:
-    """Weights [80 * LEVELS + 1, D] and bias of the heads for a frame's levels and for the end, in one product."""
+    """Joined weights [80 * LEVELS + 1, D] and bias of the heads for a frame's levels and for the end."""
     return torch.cat((levels.weight, end.weight)), torch.cat((levels.bias, end.bias))
 
 
@@ -112,7 +112,7 @@ class CpuFrameHead:
 
 
 class PrefillModule:
-    """Runs one row at a time: lengths differ, and padding would change rounding.
+    """Runs one row at a time: lengths differ, and padding would change the rounding.
 
     Args:
         prefill: (slots, slot, input) -> output of a row.
@@ -176,7 +176,7 @@ class DmelFamily(ABC, Generic[RowT]):
 
     @abstractmethod
     def _row(self, setup: RowSetup, forced: TeacherForcingInput | None) -> RowT:
-        """A row; without a limit of a segment's frames for teacher forcing, because a given pause may be long."""
+        """A row; for teacher forcing without a limit of frames per segment, since a given pause may be long."""
 
     @abstractmethod
     def _force(self, row: RowT, recording: TeacherForcingInput) -> Iterator[TeacherForcedSegment]:

@@ -18,7 +18,7 @@ from studio.engine.families.common.rows import FrameOutput, sigmoid
 
 NO_WORD = -1  # of a token that belongs to no word
 NO_LIMIT = 1 << 30  # frames, for rows without a limit
-MAX_SEGMENT_FRAMES = 2000  # of a segment: its attention matrices of frames by frames take half a gigabyte
+MAX_SEGMENT_FRAMES = 2000  # the attention matrices of such a segment, frames by frames, take half a gigabyte
 
 
 @dataclass(frozen=True)
@@ -26,11 +26,11 @@ class TracedSegment:
     """A segment of a recorded trace.
 
     Attributes:
-        words, seen: spoken words, and those that the net saw.
-        first, stop: its first frame, and the one after its last.
-        spoke: the frame after its last word, so that a pause follows; None if unknown.
-        options: in force when it was planned.
-        flushed: whether a flush, not the text's end, shortened its window.
+        words, seen: its spoken words, and those that the net saw.
+        first, stop: its first frame, and the frame after its last one.
+        spoke: the frame after its last word, where a pause may begin; None if unknown.
+        options: the options when it was planned.
+        flushed: whether a flush, and not the end of the text, shortened its window.
     """
 
     words: range
@@ -49,10 +49,10 @@ class TeacherForcingInput:
     Attributes:
         words: spoken words.
         frames: [F, ...] of the voice's acoustic tokenizer.
-        spoken: the segments of a trace; empty if the whole text is there from the start.
+        spoken: the segments of a trace; empty if the whole text is available from the start.
         word_starts, word_ends: first frame of each word, and the frame after its last; empty if the net decides.
-        lead: frames before speech, in which no segment ends.
-        seed: for nets that sample besides their frames.
+        lead: number of frames before speech, in which no segment ends.
+        seed: for nets that also sample something other than frames.
     """
 
     words: Sequence[str]
@@ -173,7 +173,7 @@ class TeacherForcingRun(ABC):
     """One pass over given frames; the row plans the inputs.
 
     Args:
-        row: without slots and without a limit of a segment's frames, because a given pause may be long.
+        row: without slots and without a limit of frames per segment, since a given pause may be long.
     """
 
     def __init__(self, row: Row, recording: TeacherForcingInput) -> None:
@@ -214,7 +214,7 @@ class TeacherForcingRun(ABC):
         return frames
 
     def _end(self, ended: np.ndarray, first: int) -> int:
-        """Number of frames of a segment that the net ends; ``ended`` bool [n]: whether it is over after each frame."""
+        """Number of frames of a segment that the net ends; ``ended`` bool [n]: whether it has ended after each one."""
         may = np.flatnonzero(ended & (np.arange(first, first + len(ended)) >= self._recording.lead))
         return int(may[0]) + 1 if len(may) else len(ended)
 
@@ -229,7 +229,7 @@ class TeacherForcingRun(ABC):
         *,
         forced: bool,
     ) -> TeacherForcedSegment:
-        """The current segment, see ``TeacherForcedSegment``; the net's own probability of the end enters its events."""
+        """The current segment, see ``TeacherForcedSegment``; its events get the net's own probability of the end."""
         if len(p_eos):
             events = with_predicted_eos(events, float(p_eos[-1]), forced=forced)
         p_eos = p_eos.astype(np.float32)
@@ -237,7 +237,7 @@ class TeacherForcingRun(ABC):
 
 
 def replay(row: Row, outputs: Iterable[Any]) -> list[Event]:
-    """Give a row the outputs of its planned segment; returns its events without frames."""
+    """Pass the outputs of its planned segment to a row; returns its events without frames."""
     events = list[Event]()
     for one in outputs:
         row.next_input()

@@ -136,7 +136,7 @@ class Bpe:
         """Token ids of one spoken word with its punctuation.
 
         Args:
-            before: the words before it, which choose the phonemes of a homograph.
+            before: the words before it, which decide the phonemes of a homograph.
         """
         return self._cached(word, self._context(word, before))
 
@@ -147,7 +147,7 @@ class Bpe:
     def encode_at_random(
         self, word: str, dropout: float, draw: Callable[[], float], before: Sequence[str] = ()
     ) -> tuple[int, ...]:
-        """As ``encode``, with each merge skipped at probability ``dropout`` (BPE-dropout, Provilkov et al. 2020).
+        """As ``encode``, with each merge skipped with probability ``dropout`` (BPE-dropout, Provilkov et al. 2020).
 
         Args:
             draw: uniform random numbers from [0, 1).
@@ -155,7 +155,7 @@ class Bpe:
         return self._encode(word, self._context(word, before), lambda: draw() < dropout)
 
     def _context(self, word: str, before: Sequence[str]) -> tuple[str, ...]:
-        """The words before that its phonemes depend on."""
+        """Those of the words before it on which its phonemes depend."""
         is_alone = self.spelling == "letters" or not before or not phonemes.depends_on_words_before(word)
         return () if is_alone else tuple(before[-CONTEXT_WORDS:])
 
@@ -188,14 +188,14 @@ def alphabet_of(spelling: Spelling) -> list[str]:
 
 @lru_cache(_CACHED_WORDS)
 def spell_phonemes(word: str, before: tuple[str, ...] = ()) -> str:
-    """The phonemes of a word after others, with no word behind it, with stress; may be empty."""
+    """Phonemes of a word, with stress, given the words before it and none after it; may be empty."""
     return "".join(
         symbol for symbol in phonemes.pronounce([*before, word])[-1] if symbol in PHONEMES or symbol in STRESSES
     )
 
 
 def _pair(merge: Any) -> tuple[str, str]:
-    """A merge in either of the library's formats."""
+    """A merge in either format of the `tokenizers` library."""
     first, second = merge.split(" ") if isinstance(merge, str) else merge
     if not isinstance(first, str) or not isinstance(second, str):
         raise TypeError(f"a merge is {merge!r:.80}")

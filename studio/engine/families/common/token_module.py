@@ -1,7 +1,7 @@
-"""The module of frame families on a GPU: decoding rows bring one token, new rows their prefill, all in one step.
+"""The module of frame families on a GPU: one token of each decoding row and the prefills of new rows in one step.
 
-A newcomer's first frame costs one step, however many rows are running (instant request pooling of paper 004, section
-3). A long prefill is cut, so that other rows wait for it no longer than one step.
+The first frame of a new row takes one step, however many rows are running (instant request pooling of paper 004,
+section 3). A long prefill is split into chunks, so that other rows wait for it no longer than one step.
 """
 
 from collections.abc import Callable, Sequence
@@ -30,12 +30,12 @@ MAX_CHUNK = 256  # tokens of one row in a step
 
 
 def max_tokens(cache: KVCache) -> int:
-    """Tokens of a step: a prefill's chunk beside a token of each slot, a power of two up to ``MAX_TOKENS``."""
+    """Tokens of a step: a chunk of a prefill and a token of each slot, a power of two up to ``MAX_TOKENS``."""
     return min(MAX_TOKENS, padded_rows(MAX_CHUNK + cache.slots))
 
 
 class TokenPlanner(Protocol):
-    """A family's side of ``TokenModule``: which tokens a row's input means."""
+    """How a family turns the inputs of its rows into tokens, for ``TokenModule``."""
 
     def cache(self, slots: Any) -> KVCache:
         """The KV cache of the decoder."""
@@ -50,7 +50,7 @@ class TokenPlanner(Protocol):
         ...
 
     def output(self, frame: FrameOutput, attended: np.ndarray | None) -> Any:
-        """What the family's row gets."""
+        """The output that the family's row gets."""
         ...
 
 
@@ -64,9 +64,9 @@ class _Prefill:
 
 
 class TokenModule:
-    """All inputs of a family's rows, in one batch of tokens; see ``studio.engine.families.base.Module``.
+    """Runs all inputs of a family's rows in one batch of tokens; see ``studio.engine.families.base.Module``.
 
-    A row's output is PENDING while its prefill has not been fed completely.
+    A row's output is PENDING until its prefill has been fed completely.
     """
 
     max_rows = MAX_ROWS
@@ -121,7 +121,7 @@ class TokenModule:
         return outputs
 
     def _prefill(self, slots: FrameSlots, slot: int, row_input: Any) -> _Prefill:
-        """The prefill in progress of a slot, or a new one: a row asks for the same input until it has its output."""
+        """The prefill in progress of a slot, or a new one: a row requests the same input until it has its output."""
         prefill = self._prefills.get(slot)
         if prefill is None or prefill.row_input is not row_input:
             prefill = _Prefill(row_input, self._planner.prefill(slots, slot, row_input))

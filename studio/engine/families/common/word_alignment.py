@@ -1,8 +1,8 @@
-"""Which word a voice is speaking, from its own frames: an online alignment for families whose nets do not say.
+"""Online alignment of words to a voice's own frames, for families whose nets do not report word boundaries.
 
 A net of two layers reads a window of dMel frames and scores each letter. The Viterbi algorithm follows the letters of
 the words that were fed so far, with an optional silence between two words. A word's start is reported when the best
-path has been in it for ``LAG_FRAMES``; no sound waits for it.
+path has been in it for ``LAG_FRAMES``; the audio is not delayed.
 """
 
 from collections.abc import Sequence
@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-PAST_FRAMES, AHEAD_FRAMES = 3, 2  # of the window, before and after the frame that is scored
-SILENCE = 26  # behind the letters a to z
+PAST_FRAMES, AHEAD_FRAMES = 3, 2  # frames of the window before and after the scored one
+SILENCE = 26  # after the letters a to z
 SYMBOLS = 27
 LAG_FRAMES = 4
 STAY, NEXT, SKIP = -0.6, -0.7, -2.0  # log weights: the same letter again, the next one, the one after it
@@ -40,12 +40,12 @@ class LetterNet:
 
 
 def scaled(levels: np.ndarray) -> np.ndarray:
-    """Levels as the net reads them, float32."""
+    """Levels scaled as input of the net, float32."""
     return levels.astype(np.float32) / _HALF_LEVELS - 1.0
 
 
 def letters_of(word: str) -> list[int]:
-    """The letters of a spoken word, 0 for a; one letter at least."""
+    """The letters of a spoken word, 0 for a; at least one letter."""
     return [ord(char) - ord("a") for char in word if "a" <= char <= "z"] or [0]
 
 
@@ -59,13 +59,13 @@ class WordAlignment:
     def __init__(self, net: LetterNet) -> None:
         self._net = net
         self._window: list[np.ndarray] = []  # levels of the last frames
-        self._frames = 0  # scored
+        self._frames = 0  # number of scored frames
         self._symbols = np.array([SILENCE])
         self._owners = np.array([-1])  # the word of each state; -1 in silence
         self._scores = np.zeros(1)
-        self._starts = np.full((1, 0), -1)  # of each state, for words from ``reported`` on: their first frames
-        self.words = 0  # that were added
-        self.reported = 0  # words whose start was returned
+        self._starts = np.full((1, 0), -1)  # for each state: first frames of the words from ``reported`` on
+        self.words = 0  # number of words added
+        self.reported = 0  # number of words whose start was returned
 
     def copy(self) -> "WordAlignment":
         """An independent copy."""
@@ -74,7 +74,7 @@ class WordAlignment:
         return other
 
     def add_words(self, words: Sequence[str]) -> None:
-        """Words that follow those added before."""
+        """Append words."""
         for word in words:
             letters = letters_of(word)
             self._symbols = np.concatenate((self._symbols, letters, [SILENCE]))
@@ -97,7 +97,7 @@ class WordAlignment:
         return self._report([int(frame) for frame in best[: int(is_certain.cumprod().sum())]])
 
     def finish(self) -> list[tuple[int, int]]:
-        """(word, first frame) of all other words, at the passage's end; fewer where its frames do not hold them."""
+        """(word, first frame) of all remaining words at the passage's end; fewer if its frames do not reach them."""
         for _ in range(AHEAD_FRAMES if self._window else 0):
             self._window.append(self._window[-1])
             if len(self._window) > PAST_FRAMES + AHEAD_FRAMES:
@@ -114,7 +114,7 @@ class WordAlignment:
         reached = np.full((3, count), 2 * _NEVER)
         reached[0] = scores + STAY
         reached[1, 1:] = scores[:-1] + NEXT
-        # A silence may be left out, and a letter that another letter of its word follows.
+        # The path may skip a silence, and a letter followed by another letter of its word.
         skipped = np.where(is_silence[1:-1], NEXT, np.where(is_silence[2:], 2 * _NEVER, SKIP))
         reached[2, 2:] = scores[:-2] + skipped
         step = reached.argmax(0)

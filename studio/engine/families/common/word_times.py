@@ -1,8 +1,9 @@
-"""Word events moved to where the sound of a word starts and ends: a pause belongs to no word.
+"""Moves word events to where the sound of a word starts and ends: a pause belongs to no word.
 
-Families report a word from the frame in which their net turns to it. After a comma or a full stop most nets speak the
-pause first, as part of the next word. The rule here reads the energy of the voice's own frames, which are there before
-their samples, so it delays no sound: a ``word_start`` is sent with the first audible frame instead of before the pause.
+Families report a word's start at the frame where their net begins it. After a comma or a full stop most nets generate
+the pause first, as part of the next word. ``WordTimes`` reads the energy of the voice's own frames, which are available
+before their samples, so it does not delay the audio: a ``word_start`` is sent with the first audible frame instead of
+before the pause.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,13 +14,13 @@ import numpy as np
 from studio.core.events import Event, WordEnd, WordStart
 from studio.engine.families.base import RowOutput
 
-_ONSET, _FADE, _FAINT = 0.39, 0.3, 0.6  # of the range from the speaker's silence to the loudest frame, in dB
-_LEAST_RANGE_DB = 50.0  # until the first loud frame
-_PAUSE_FRAMES = 3  # shorter silences are the closures of stops
-_FADED_FRAMES = 2  # silence at a word's end that is not the word's
+_ONSET, _FADE, _FAINT = 0.39, 0.3, 0.6  # thresholds in the range from silence (0) to the loudest frame (1), in dB
+_LEAST_RANGE_DB = 50.0  # assumed range until the first loud frame
+_PAUSE_FRAMES = 3  # shorter silences are closures of stop consonants
+_FADED_FRAMES = 2  # this much silence at a word's end is not part of the word
 _TAIL_FRAMES = 2  # a boundary may lie this far before the end of the word's sound
-_EARLY_FRAMES = 2  # a boundary may lie this far behind the onset
-_KEPT_FRAMES = 4096  # a segment is shorter
+_EARLY_FRAMES = 2  # a boundary may lie this far after the onset of the next word
+_KEPT_FRAMES = 4096  # more than any segment has
 
 
 @dataclass(frozen=True)
@@ -49,19 +50,19 @@ class WordTimes:
         self._frames = 0
         self._first = 0  # the first frame whose energy is stored
         self._db: list[float] = []
-        self._held: WordStart | None = None  # its word was silent so far
-        self._silent_until = 0  # the frames before it are silent, since that event
+        self._held: WordStart | None = None  # a start whose word has been silent so far
+        self._silent_until = 0  # the frames since that start, up to this one, are silent
         self._start = self._stop = 0  # frames of the last start and end
 
     def move(self, output: RowOutput) -> RowOutput:
-        """The output with word events moved; a start is missing as long as its word is silent."""
+        """The output with word events moved; a start is held back as long as its word is silent."""
         self._add(output.frames)
         before = self._moved(output.before)
         after = self._moved(output.after) if output.after else output.after
         return RowOutput(output.frames, before, after, output.is_clause_end)
 
     def checkpoint(self) -> WordTimesCheckpoint:
-        """The present state."""
+        """The current state."""
         return WordTimesCheckpoint(self._frames, self._peak_db, self._held, self._start, self._stop)
 
     def restore(self, checkpoint: WordTimesCheckpoint) -> None:
@@ -123,8 +124,8 @@ class WordTimes:
         if not self._is_silent(onset, limit):
             onset = self._before_onset(at, limit)
         else:
-            onset = max(onset, self._silent_until)  # the limit only rises, so what was silent stays so
-            # Two frames: a click is not the onset.
+            onset = max(onset, self._silent_until)  # the limit only rises, so silent frames remain silent
+            # Two frames: a click is not an onset.
             while onset < self._frames - 1 and (self._is_silent(onset, limit) or self._is_silent(onset + 1, limit)):
                 onset += 1
             self._silent_until = onset
@@ -133,7 +134,7 @@ class WordTimes:
         return onset if onset - self._silence_start(onset, limit) >= _PAUSE_FRAMES else at
 
     def _tail(self, at: int, limit_db: float) -> int | None:
-        """Faint frames of the word before between a boundary and a pause; 0 if none, None if that is not known yet."""
+        """Faint frames of the previous word between a boundary and a pause; 0 if none, None if not known yet."""
         for frame in range(at, at + _TAIL_FRAMES + 1):
             if frame >= self._frames:
                 return None
@@ -153,14 +154,14 @@ class WordTimes:
         return end if (is_pause or is_faded) and end > self._start else at
 
     def _before_onset(self, at: int, limit_db: float) -> int:
-        """The frame at which the next word's sound began, if that is just before a frame; else the frame."""
+        """The frame at which the next word's sound began, if that is just before a frame; otherwise the frame."""
         for onset in range(at, at - _EARLY_FRAMES - 1, -1):
             if self._is_silent(onset - 1, limit_db):
                 return onset
         return at
 
     def _silence_start(self, stop: int, limit_db: float) -> int:
-        """The first frame of the silence before a frame; that frame where there is none."""
+        """The first frame of the silence before a frame; that frame if there is none."""
         first = stop
         while self._is_silent(first - 1, limit_db):
             first -= 1

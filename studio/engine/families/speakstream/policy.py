@@ -90,9 +90,9 @@ class FeedingCounters(NamedTuple):
 class FeedingPolicy:
     """Plans segments from two counters: s words spoken and f words fed.
 
-    S1 feeds w_{s+1} .. w_min(t, s+m) for every segment; S2 feeds w_{f+1} .. w_min(t, s+m), possibly nothing. This gives
-    the paper's examples and closed forms, and defines a change of m, n or scheme within a text. The text's end token
-    closes a window exactly when fewer than m words were left (s + m > t).
+    S1 feeds w_{s+1} .. w_min(t, s+m) for every segment; S2 feeds w_{f+1} .. w_min(t, s+m), possibly nothing. This
+    reproduces the paper's examples and closed forms, and also covers changes of m, n or scheme within a text. The
+    text's end token closes a window exactly when fewer than m words were left (s + m > t).
     """
 
     def __init__(self) -> None:
@@ -129,12 +129,12 @@ class FeedingPolicy:
     def replan(
         self, plan: SegmentPlan, committed: int, options: SpeakStreamOptions, *, ended: bool = False
     ) -> SegmentPlan:
-        """The plan of an already spoken segment after the words behind it changed.
+        """The plan of a spoken segment after the words that follow it have changed.
 
         It speaks the same words and sees no more words, unless the text's end had closed its window.
 
         Args:
-            options: in force when it was planned.
+            options: the options when it was planned.
         """
         s, t = plan.speak.start, committed
         assert s == self.spoken and t >= plan.speak.stop, "spoken words are missing"
@@ -148,7 +148,7 @@ class FeedingPolicy:
         return new
 
     def advance(self, plan: SegmentPlan) -> None:
-        """Move behind a plan."""
+        """Set the counters to their state after a plan."""
         self.spoken = plan.speak.stop
         self.fed = plan.seen.stop
         self.closed = self.closed or plan.close

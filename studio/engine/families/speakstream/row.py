@@ -260,7 +260,7 @@ class SpeakStreamRow(TextRow[SpeakStreamOptions]):
         return ModuleInput("read", ReadAheadInput(known, symbols[known:], self._speaker))
 
     def _segments_to_refeed(self) -> list[SpokenSegment]:
-        """Stored segments from the first with changed words on, planned again; moves the policy behind them."""
+        """Stored segments from the first with changed words on, re-planned; leaves the policy as it is after them."""
         counters, again = self._policy.checkpoint(), list[SpokenSegment]()
         for one in self._past:
             if not again:

@@ -172,7 +172,7 @@ export const ACTIONS = {
   race(page) {
     if (page.race.isRunning) return page.race.stop();
     page.history.stop();
-    page.makeWay();
+    page.stopAndStore();
     return page.race.start(page.text.value, page.rateHz);
   },
   reseed: (page) => page.settings.reseed(),

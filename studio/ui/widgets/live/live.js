@@ -58,7 +58,8 @@ export class Live {
     this.lastWord = new LastWordHint(root, () => this.phase === "open" && this.mode === "keyboard");
     this.collectForm = new CollectForm(root, server);
     this.timeline = new Timeline(root, server);
-    this.history = new History(root, server, { makeWay: () => this.makeWay(), volume: () => this.player.volume });
+    const on = { stopAndStore: () => this.stopAndStore(), volume: () => this.player.volume };
+    this.history = new History(root, server, on);
     this.settings = new Settings(root, this.params, new Terms(props.terms), {
       set: () => this.address.changed(),
       isActive: () => this.isActive,
@@ -217,10 +218,10 @@ export class Live {
   }
 
   /** Stop all speech before another sound plays; unspoken text is stored and offered. */
-  makeWay() {
+  stopAndStore() {
     this.typist.stop();
     this.race.stop();
-    this.post({ type: "makeWay", suspended: !this.player.isAwake });
+    this.post({ type: "stopAndStore", suspended: !this.player.isAwake });
     this.player.resume();
   }
 

@@ -1,4 +1,4 @@
-// What stands around each screen of the rater's page: title, progress, messages, the leave button and the question.
+// The frame around each screen of the rater's page: title, progress, messages, the leave button and the question.
 
 import { card, codeRow } from "./cards.js";
 import { ask, button, h } from "./dom.js";

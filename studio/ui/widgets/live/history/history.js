@@ -16,7 +16,7 @@ const LABEL_CHARS = 60;
 const blobOf = (wav) => new Blob([wav], { type: "audio/wav" });
 
 export class History {
-  /** `on`: makeWay(), before a sound plays; volume(), from 0 to 1. */
+  /** `on`: stopAndStore(), before a sound plays; volume(), from 0 to 1. */
   constructor(root, server, on) {
     this.server = server;
     this.on = on;
@@ -204,7 +204,7 @@ export class History {
     this.playing = entry;
     const wav = await this.sound(entry);
     if (!wav || this.playing !== entry) return;
-    this.on.makeWay();
+    this.on.stopAndStore();
     this.audio.src = URL.createObjectURL(blobOf(wav));
     this.audio.volume = this.on.volume();
     this.label(entry.id, t("Stop"));

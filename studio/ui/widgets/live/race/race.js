@@ -12,7 +12,7 @@ const MAX_WORDS = 40;
 const COLOURS = ["ink", "muted", "line", "faint", "accent", "accent-soft", "accent-ink", "panel", "paper"];
 const HINT = t("Both get the same keys at the same times. You hear the first, then the second.");
 const [PLAY, STOP] = ["M4 2.5v11l9-5.5z", "M3.5 3.5h9v9h-9z"]; // shapes of the button's picture
-const BUSY = t("In queue: the race begins when two places are free.");
+const BUSY = t("In queue: the race begins when two slots are free.");
 
 /** The first sentences of a text, at most MAX_WORDS words. */
 export function raceText(text) {

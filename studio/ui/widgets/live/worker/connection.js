@@ -148,8 +148,8 @@ export class Connection {
     u.ended = true;
     session.schedule?.stop();
     session.closeTyped();
-    session.rest = session.phase === "stopping" ? null : remainingText(session, u);
-    session.post({ type: "cutoff", hasRest: session.rest !== null });
+    session.speakStored = session.phase === "stopping" ? null : remainingText(session, u);
+    session.post({ type: "cutoff", hasRest: session.speakStored !== null });
     if (session.phase === "stopping" || !u.samples) session.playbackEnded();
     else session.setPhase("ending");
     session.feed.final();

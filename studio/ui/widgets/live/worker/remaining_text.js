@@ -1,5 +1,5 @@
 // Unspoken text, stored to be spoken later: after a lost connection, from the first word without all its samples; and text
-// that was not admitted yet when a race began.
+// that was not admitted yet when another sound began.
 
 /** A function that speaks the remaining text of an utterance; null if there is none. */
 export function remainingText(session, u) {
@@ -29,7 +29,7 @@ const REMAINING = {
 /** A function that speaks text that waits for a slot or the connection, or was cut off; null if there is none. */
 export function pendingText(session) {
   const { keyboard, current: u, phase } = session;
-  if (session.rest) return session.rest;
+  if (session.speakStored) return session.speakStored;
   if (u?.isQueued && u.mode === "keyboard") keyboard.reclaim(u);
   const later = phase === "waiting" ? session.retry : u?.isQueued ? session.restart : null;
   const { endsNext } = session;

@@ -33,9 +33,9 @@ export class Session {
     this.outbox = outbox;
     this.keyboard = new Keyboard(this);
     this.phase = "idle"; // idle | open | ending | stopping | waiting | replay
-    this.mode = "keyboard"; // keyboard | llm | chat | old | sample
+    this.mode = "keyboard"; // keyboard | llm | chat | old (by sentences) | sample
     this.current = this.last = this.live = null;
-    this.rest = null; // speaks the stored text: cut off by a lost connection, or not begun before a race
+    this.speakStored = null; // an action; the text was cut off by a lost connection, or not begun before another sound
     this.nextId = 1;
     this.settings = { voice: "", seed: 0, temperature: null, speed: 1, options: {} };
     this.hasSettings = false; // the page has sent settings
@@ -86,7 +86,7 @@ export class Session {
 
   stop({ suspended = false } = {}) {
     clearTimeout(this.retryTimer);
-    this.nextAction = this.rest = null; // stop cancels everything, also queued actions
+    this.nextAction = this.speakStored = null; // stop cancels everything, also queued actions
     this.endsNext = false;
     if (this.phase === "idle" || this.phase === "stopping") return;
     if (this.phase === "waiting") {
@@ -102,17 +102,17 @@ export class Session {
 
   /** Stop, and discard stored text too. */
   stopAll(m) {
-    if (this.rest) this.keyboard.close();
+    if (this.speakStored) this.keyboard.close();
     this.stop(m);
   }
 
-  /** Stop for a race; unspoken text is stored and offered. */
-  makeWay(m) {
+  /** Stop before another sound plays; unspoken text is stored and offered. */
+  stopAndStore(m) {
     const pending = pendingText(this);
     const { base } = this.keyboard;
     this.stop(m);
     if (!pending) return;
-    this.rest = pending;
+    this.speakStored = pending;
     this.keyboard.base = base; // later text follows it
     this.post({ type: "rest" });
   }
@@ -125,7 +125,7 @@ export class Session {
 
   /** Speak the stored text. */
   speakRest() {
-    if (this.rest) this.enqueue(this.rest);
+    if (this.speakStored) this.enqueue(this.speakStored);
   }
 
   /** Speak a sample of the selected speaker. */
@@ -142,8 +142,8 @@ export class Session {
     this.enqueue(() => askModel(this, messages));
   }
 
-  /** Speak the last typed text again, sent by sentences. */
-  old() {
+  /** Speak the last typed text again, sent sentence by sentence. */
+  speakBySentence() {
     const live = this.live;
     if (!live) return;
     this.enqueue(() => speakBySentence(this, live));
@@ -211,7 +211,7 @@ export class Session {
     Object.assign(u, { mode, base });
     u.spectrum = new Spectrum(this.rateHz);
     if (mode === "keyboard" || mode === "llm") this.live = u;
-    this.nextAction = this.retry = this.rest = null;
+    this.nextAction = this.retry = this.speakStored = null;
     this.endsNext = false;
     this.keyboard.inputMs = now();
     u.settings = mode === "old" ? this.live.settings : structuredClone(this.settings);
