@@ -29,7 +29,7 @@ from studio.mos.sessions import stages, takes
 from studio.mos.sessions.answers import store_answer
 from studio.mos.sessions.assignment import is_full
 from studio.mos.sessions.campaigns import LoadedCampaign, find_campaign, load_campaign, open_arenas
-from studio.mos.sessions.carry_over import current_part, enter_next_part, find_rater
+from studio.mos.sessions.carry_over import current_part, enter_next_part, find_rater, is_part_finished
 from studio.mos.sessions.stage_views import RaterSounds, stage_view, visitor_view
 from studio.mos.store.access import Access, Forbidden, Visitor
 from studio.mos.store.clips import ClipFolder
@@ -128,16 +128,36 @@ class ListeningTests:
         return self.store.write(work)
 
     def next(self, rater_id: int) -> "Future[dict[str, Any]]":
-        """The rater's current view; records the first display of a trial. Raises NotOpen.
+        """The rater's current view; records the first display of a trial. Blocks while it reads. Raises NotOpen.
 
-        After a finished part, the view and token are those of the next part.
+        Where a view assigns nothing, it is read outside the writer's transaction, which then only records its display:
+        writers of several processes wait for each other. After a finished part, the view and token are those of the
+        next part.
         """
+        with self.store.read() as session:
+            rater, run = self._rater(session, rater_id)
+            stages.check_may_start(session, rater)
+            if not run.kind.is_standing and not is_part_finished(rater):
+                view, new = stage_view(session, run, rater, partial(self.access.clip_key, rater_id))
+                return self._recorded(view, rater, new)
 
         def work(session: Session) -> dict[str, Any]:
             rater, run = self._rater(session, rater_id)
-            stages.check_may_start(session, rater)
             stages.assign_next_battle(session, run, rater)
             return self._next_view(session, rater, run, holds=rater_id)
+
+        return self.store.write(work)
+
+    def _recorded(self, view: dict[str, Any], rater: Rater, new: str | None) -> "Future[dict[str, Any]]":
+        """The view, once its display is on disk; ``new`` is a trial that it shows for the first time."""
+        if new is None and not _is_stale(rater):
+            shown: Future[dict[str, Any]] = Future()
+            shown.set_result(view)
+            return shown
+
+        def work(session: Session) -> dict[str, Any]:
+            stages.record_seen(session, row_id(rater), new)
+            return view
 
         return self.store.write(work)
 
@@ -276,7 +296,7 @@ class ListeningTests:
         """
         rater, run = self._rater(session, row_id(enter_next_part(session, rater, run, partial(self.run_of, session))))
         out, new = stage_view(session, run, rater, partial(self.access.clip_key, row_id(rater)))
-        if new is not None or abs(time.time() - rater.seen_at) > _SEEN_STEP_S:  # the clock may be set back
+        if new is not None or _is_stale(rater):
             stages.record_seen(session, row_id(rater), new)
         return out if rater.id == holds else out | {"token": self.access.rater_token(row_id(rater))}
 
@@ -304,6 +324,11 @@ class ListeningTests:
     def clear_campaign_cache(self) -> None:
         """Clear the cache after a campaign was opened, closed or changed."""
         self._running.clear()
+
+
+def _is_stale(rater: Rater) -> bool:
+    """Whether ``seen_at`` has to be written again."""
+    return abs(time.time() - rater.seen_at) > _SEEN_STEP_S  # the clock may be set back
 
 
 def _replaced(campaign_id: int, session: Session) -> set[int]:

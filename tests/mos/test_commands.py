@@ -105,7 +105,7 @@ def test_telephone_speech_is_accepted_if_the_campaign_says_so(studio: Studio, tm
     put(tmp_path / "more", "a/j.wav", "b/j.wav")
     for path in (tmp_path / "more").rglob("*.wav"):
         write_wav(path, np.tile(np.arange(-2000, 2000, 100, dtype=np.int16), 200), 8_000)
-    assert "2 sounds more" in studio("campaign", "import", "first", "--from", tmp_path / "more")[0]
+    assert "2 sounds added" in studio("campaign", "import", "first", "--from", tmp_path / "more")[0]
 
 
 def test_draft_is_edited_spoken_and_previewed_by_commands(

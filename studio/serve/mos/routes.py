@@ -84,7 +84,7 @@ def _session_routes(listening: ListeningTests, auth: TokenAuth) -> APIRouter:
         caller = auth.caller(request)
         if isinstance(caller, Visitor):
             return private_json(await run_in_threadpool(listening.visitor_view, caller))
-        return private_json(await asyncio.wrap_future(listening.next(caller)))
+        return private_json(await asyncio.wrap_future(await run_in_threadpool(listening.next, caller)))
 
     @routes.post("/stage", openapi_extra=takes(StageCreate))
     async def stage(request: Request) -> Response:
