@@ -57,6 +57,7 @@ class FakeUtterance:
         self._starts: list[int] = []
         self._ends: list[int] = []
         self._text = ""
+        self.pace = 1.0
         self._cuts = self._saying = 0  # revisions; words that are said or being said
         self._marks = [(0, 0, 0)]  # between segments: sample, words spoken, segments
         self._zero = time.perf_counter()
@@ -166,7 +167,7 @@ class FakeUtterance:
 
     def _left(self) -> list[tuple[int, int, int]]:
         """Positions between segments that cannot have been heard yet."""
-        floor = min(self._heard_sample + 2400, self._sample)
+        floor = min(self._heard_sample + round(2400 * self.pace), self._sample)
         return [mark for mark in self._marks if mark[0] >= floor]
 
     def grant(self, until_sample: int) -> None:
@@ -180,6 +181,9 @@ class FakeUtterance:
             if sample > self._heard_sample:
                 self._heard_sample = sample
                 self._emit(ev.Played(sample=sample))
+
+    def set_pace(self, pace: float) -> None:
+        self.pace = pace
 
     def add_event(self, event: ev.Event) -> None:
         self._emit(event)

@@ -1,12 +1,15 @@
 """Replaying a trace gives the same samples for any pacing, flush or end, or reports the difference."""
 
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from listening import FRAME, Listener
+from serve.serving import eventually
 from typer.testing import CliRunner
 
 from studio.cli import cli
@@ -18,6 +21,8 @@ from studio.core.traces.trace_writer import TraceWriter
 from studio.engine.engine import open_engine
 from studio.inspection.replay import replay
 from studio.inspection.replay_script import MAX_REVISIONS, replay_script
+from studio.markup import stretched
+from studio.markup.parts import MarkedEngine
 from studio.text.normalise import best
 
 pytestmark = pytest.mark.slow
@@ -246,6 +251,72 @@ def test_revisions_are_replayed_at_their_position(engine: Engine, write, window,
     found = replay(engine, before)
     assert found.is_same and found.samples == len(before.pcm) > 0
     assert found.differences == ()
+
+
+@pytest.mark.parametrize("speed", [0.5, 0.8, 1.3, 2.0])
+def test_revisions_at_a_speed_are_replayed(engine: Engine, speed: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was played is not revised, and it is as much of the voice in both."""
+    monkeypatch.setattr(stretched, "IDLE_MS", 60_000.0)  # no seam on a busy machine
+    utterance: Any = MarkedEngine(engine, "plain", speed).open(replace(REQUEST, credit_samples=0))
+    utterance.push_text(" ".join(WORDS) + " ")
+    utterance.end()
+    utterance.grant(round(40 * FRAME / speed))
+    made: list[ev.Event] = []
+
+    def is_made() -> bool:
+        made.extend(utterance.poll_events())
+        return utterance._made + FRAME > utterance._granted
+
+    eventually(is_made, "what the credit allows")
+    utterance.played(round(20 * FRAME / speed))
+    utterance.revise(utterance.settled_chars(), "other words ")
+    utterance.grant(10**9)
+    made += utterance.events()
+    before = collect_trace(dict(utterance.provenance), made)
+    assert any(isinstance(one, ev.Revised) for one in before.events)
+    monkeypatch.setattr("studio.inspection.replay._IDLE_S", 60.0)
+    began_s = time.monotonic()
+    found = replay(engine, before)
+    assert found.is_same and found.samples == len(before.pcm) > 0
+    assert found.differences == ()
+    assert time.monotonic() - began_s < 50.0, "it waits for no sound that a stretcher holds back"
+
+
+@pytest.mark.parametrize("speed", [0.5, 1.3, 2.0])
+def test_a_cancel_at_a_speed_is_replayed(engine: Engine, speed: float) -> None:
+    """The stretcher ended where it was cancelled, and does so again."""
+    utterance = MarkedEngine(engine, "plain", speed).open(replace(REQUEST, credit_samples=0))
+    utterance.push_text(TEXT)
+    utterance.end()
+    utterance.grant(round(24 * FRAME / speed))
+    made: list[ev.Event] = []
+    for event in utterance.events():
+        made.append(event)
+        if isinstance(event, ev.Audio) and event.sample >= round(12 * FRAME / speed):
+            utterance.cancel()
+    before = collect_trace(dict(utterance.provenance), made)
+    assert any(isinstance(one, ev.Cancelled) for one in before.events)
+    found = replay(engine, before)
+    assert found.is_same and found.samples == len(before.pcm) > 0
+    assert found.differences == ()
+
+
+def test_a_seam_at_a_speed_is_named(engine: Engine) -> None:
+    """The voice had seconds of sound ahead, so the listener waited for nothing; the stretcher ended all the same."""
+    utterance: Any = MarkedEngine(engine, "plain", 1.5).open(REQUEST)
+    utterance.push_text("one two three four ")
+    made: list[ev.Event] = []
+
+    def is_parted() -> bool:
+        made.extend(utterance.poll_events())
+        return utterance.made_samples == utterance.sent_samples > 0
+
+    eventually(is_parted, "the end of what was held back")
+    utterance.push_text("five six")
+    utterance.end()
+    made += utterance.events()
+    found = replay(engine, collect_trace(dict(utterance.provenance), made))
+    assert found.is_same or any("seams at another speed" in one for one in found.differences)
 
 
 def test_end_of_text_alone_starts_a_last_word(engine: Engine) -> None:

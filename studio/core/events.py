@@ -213,7 +213,7 @@ class Revised(Event, type="revised"):
 class Cancelled(Event, type="cancelled"):
     """The utterance was cancelled when everything before ``sample`` had been played.
 
-    ``heard`` are the words played completely, ``word`` is the last one played in part (None for none). ``char_end`` is
+    ``heard`` are the words played completely, ``word`` is the last one that had begun (None for none). ``char_end`` is
     the end of the played part of the text as sent; a token spoken as several words counts when all of them were played.
     """
 

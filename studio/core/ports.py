@@ -102,6 +102,13 @@ class Utterance(Protocol):
         """Report the playback position: everything before ``sample`` was played; recorded as an event."""
         ...
 
+    def set_pace(self, pace: float) -> None:
+        """Say how fast the listener plays the samples: 2 for twice as fast. To be called before any text is sent.
+
+        Waits, what the listener has left to play, and what can still be revised are measured with it.
+        """
+        ...
+
     def add_event(self, event: Event) -> None:
         """Add an event of the caller (``edited``, a ``network`` wait) to the stream; its t_ms is set here."""
         ...

@@ -6,7 +6,7 @@ an error ends only the requests that cause it.
 
 import logging
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -133,7 +133,8 @@ class Scheduler:
 
     def _run(self, voice: "Voice", batch: Sequence[tuple[EngineRequest, ModuleInput]]) -> None:
         """Run a voice's modules, then its vocoder; each request gets its result at once."""
-        modules, least = voice.family.modules, self._least_frames(voice)
+        modules = voice.family.modules
+        least = {pace: self._least_frames(voice, pace) for pace in {request.pace for request, _ in batch}}
         self._module_ms, self._step_frames = 0.0, 1
         for name, module in {id(module): (name, module) for name, module in modules.items()}.values():
             rows = [(request, wanted.inputs) for request, wanted in batch if modules[wanted.module] is module]
@@ -151,7 +152,7 @@ class Scheduler:
                     _fail_on_error(request, request.on_samples, samples, ms)
 
     def _by_frames(
-        self, voice: "Voice", module: Module, rows: list[tuple[EngineRequest, Any]], least: int
+        self, voice: "Voice", module: Module, rows: list[tuple[EngineRequest, Any]], least: Mapping[float, int]
     ) -> Iterator[tuple[int, list[tuple[EngineRequest, Any]]]]:
         """The rows of a run, by number of frames: several for rows with enough buffered audio, to save host time."""
         # The samples of a vocoder with look-ahead depend on the chunks.
@@ -160,18 +161,20 @@ class Scheduler:
             return
         now_ms, groups = self._clock.now_ms(), dict[int, list[tuple[EngineRequest, Any]]]()
         for request, inputs in rows:
-            count = 1 if inputs is not None else request.frames_ahead(now_ms, LOW_BUFFER_MS, module.max_frames, least)
+            count = 1
+            if inputs is None:
+                count = request.frames_ahead(now_ms, LOW_BUFFER_MS, module.max_frames, least.get(request.pace, 1))
             self._step_frames = max(self._step_frames, count)
             groups.setdefault(1 << (count.bit_length() - 1), []).append((request, inputs))
         yield from sorted(groups.items(), key=itemgetter(0))
 
-    def _least_frames(self, voice: "Voice") -> int:
-        """Frames that each row must make in a step to keep up with real time, a power of two.
+    def _least_frames(self, voice: "Voice", pace: float) -> int:
+        """Frames that each row of a pace must make in a step to keep up with its listener, a power of two.
 
         Most host time is spent per step, not per frame. 1 if single frames keep up, or if the modules alone take longer
         than their frames last.
         """
-        frame_ms = 1000.0 * voice.card.frame_samples / voice.card.sample_rate_hz
+        frame_ms = 1000.0 * voice.card.frame_samples / (voice.card.sample_rate_hz * pace)
         host_ms, left_ms = self._step_ms - self._module_ms, frame_ms - self._module_ms / self._step_frames
         return 1 if left_ms <= 0.0 else 1 << max(0, math.ceil(host_ms / left_ms) - 1).bit_length()
 

@@ -85,13 +85,14 @@ def _draw_typed(axes: Any, line: Timeline) -> None:
     for keys, style in ((current, {"color": _LANES["typed"]}), (dropped, {"color": _FORCED, "linestyle": ":"})):
         axes.vlines(_seconds(one.t_ms for one in keys), _TYPED_Y - 0.1, _TYPED_Y + 0.1, linewidth=0.8, **style)
     written: set[int] = set()
-    room_s = -1.0  # right end of the labels so far
+    room_s, at = -1.0, 0  # right end of the labels so far, and of their text, which a damaged trace may repeat
     for word in line.words:
         if word.written in written or word.typed_ms is None:
             continue
         written.add(word.written)
         at_s = max(word.typed_ms / 1000.0, room_s)
-        as_typed = line.text[word.char_start : word.char_end]
+        as_typed = line.text[max(at, word.char_start) : max(at, word.char_end)]
+        at = max(at, word.char_end)
         room_s = at_s + _S_PER_LETTER * (len(as_typed) + 1)
         axes.text(at_s, _TYPED_Y + 0.2, as_typed, fontsize=8, color=_INK, va="bottom", clip_on=True, parse_math=False)
 

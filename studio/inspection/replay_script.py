@@ -24,6 +24,7 @@ class ReplayStep:
     Attributes:
         until: the index of the segment to wait for.
         char, sample: a ``revise`` replaces the text from ``char`` on, once the sound before ``sample`` was made.
+        runs_on: more sound had been sent then.
     """
 
     kind: Literal["text", "flush", "end", "until", "revise"]
@@ -31,6 +32,7 @@ class ReplayStep:
     until: int = 0
     char: int = 0
     sample: int = 0
+    runs_on: bool = False
 
 
 def replay_script(events: Sequence[ev.Event], *, ends: bool = True) -> list[ReplayStep]:
@@ -106,7 +108,7 @@ class _ScriptWriter:
         self._text, self._spaces = "", list[int]()  # the text, and the positions of its white space
         self._unsent: deque[str] = deque()  # texts without a step so far
         self._sent_chars = self._flushed = self._awaited = self._planned_words = 0
-        self._is_ended = False
+        self._is_ended, self._sound_end = False, 0
         self._word_ends: list[int] = []
         self._segment_starts: list[int] = []  # samples with which segments began
 
@@ -130,14 +132,18 @@ class _ScriptWriter:
 
     def _revise(self, revised: ev.Revised, text: str) -> None:
         char = common_prefix(self._text, text)
-        self.steps.append(ReplayStep("revise", text[char:], char=char, sample=revised.from_sample))
+        kept, runs_on = revised.from_sample, self._sound_end > revised.from_sample
+        self.steps.append(ReplayStep("revise", text[char:], char=char, sample=kept, runs_on=runs_on))
+        self._sound_end = kept
         words = max(0, revised.words)
         del self._word_ends[words:]
         self._segment_starts = [sample for sample in self._segment_starts if sample < revised.from_sample]
         self._flushed, self._awaited = min(self._flushed, words), min(self._awaited, len(self._segment_starts))
 
     def _follow(self, event: ev.Event) -> None:
-        if isinstance(event, ev.Committed):
+        if isinstance(event, ev.Audio):
+            self._sound_end = event.sample + len(event.pcm)
+        elif isinstance(event, ev.Committed):
             self._word_ends.append(event.char_end)
         elif isinstance(event, ev.Flushed):
             self._await_segment()  # else it would be planned after the flush

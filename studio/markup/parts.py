@@ -40,7 +40,7 @@ class PartedUtterance(EventFeed):
         self.provenance: Mapping[str, Any] = self._speaking.provenance
         self._whole = WholeEvents(self.card, self._parts[0])
         super().__init__(self._whole.out)
-        self._granted = request.credit_samples
+        self._granted, self._pace = request.credit_samples, 1.0
         self._has_ended_text = self._is_cancelled = False
         self._speaking.set_listener(self._tell)
 
@@ -117,6 +117,7 @@ class PartedUtterance(EventFeed):
                     self._whole.end()
             return
         with suppress(Closed):  # it failed, as its last event reports
+            self._speaking.set_pace(self._pace * part.rate)
             while part.texts:
                 self._speaking.push_text(part.texts[0])
                 part.texts.popleft()
@@ -179,6 +180,9 @@ class PartedUtterance(EventFeed):
             self._whole.emit(ev.Played(sample=sample), at_ms=self._whole.now_ms())
         self._tell()
 
+    def set_pace(self, pace: float) -> None:
+        self._pace = pace  # each part tells it to its utterance, with its rate
+
     def add_event(self, event: ev.Event) -> None:
         with self._lock:
             if self._whole.is_over:
@@ -203,6 +207,7 @@ class PartedUtterance(EventFeed):
     def _fail(self, error: StudioError) -> None:
         with self._lock:
             speaking, self._speaking = self._speaking, None
+            self._whole.finish_sound(self._whole.now_ms())
             self._whole.emit(ev.Failed(code=error.code, message=str(error)), at_ms=self._whole.now_ms())
         if speaking is not None:
             speaking.cancel()

@@ -15,8 +15,8 @@ from studio.markup.feed import EventFeed
 from studio.markup.stretching import Stretcher
 from studio.text.ssml import MAX_RATE, MIN_RATE
 
-_IDLE_MS = 150.0  # after this time without sound of the voice, the stretcher's buffered samples are sent
-_MAX_UNREAD = 1024  # events; more are left in the utterance, which then stops making sound
+IDLE_MS = 150.0  # without sound of the voice: what the stretcher holds back is sent
+_MAX_UNREAD = 1024  # events; more stay in the utterance, which then makes no more sound
 
 
 def check_speed(speed: float) -> None:
@@ -55,6 +55,7 @@ class StretchedUtterance(EventFeed):
         self._starts = dict[int, int]()  # samples, by word
         self._began_ms = self._last_ms = self._heard_ms = 0.0
         self._has_ended_text = self._is_watched = self.is_over = False
+        self.set_pace(1.0)
         utterance.set_listener(self._tell)
 
     def end(self) -> None:
@@ -67,17 +68,35 @@ class StretchedUtterance(EventFeed):
 
     def grant(self, until_sample: int) -> None:
         granted = samples_of_voice(until_sample, self._speed)
-        self._granted = max(granted, self._granted or 0)
+        with self._lock:
+            self._granted = max(granted, self._granted or 0)
+            if self._made and self._stretcher is not None:
+                self._watch()
         self._utterance.grant(granted)
 
     def played(self, sample: int) -> None:
         self._played = max(self._played, sample)
         self._utterance.played(samples_of_voice(sample, self._speed))
 
+    def set_pace(self, pace: float) -> None:
+        self._utterance.set_pace(self._speed * pace)
+
     def add_event(self, event: ev.Event) -> None:
         if isinstance(event, ev.Wait):
             event = event.stamped(event.t_ms, sample=samples_of_voice(event.sample, self._speed))
         self._utterance.add_event(event)
+
+    @property
+    def made_samples(self) -> int:
+        """Samples of the stretched sound that the voice has made: those that were sent, and those held back."""
+        with self._lock:
+            return self._stretched(self._made)
+
+    @property
+    def sent_samples(self) -> int:
+        """Samples of the stretched sound that were sent."""
+        with self._lock:
+            return self._sent
 
     # --- events ----------------------------------------------------------------------------------------
 
@@ -97,6 +116,7 @@ class StretchedUtterance(EventFeed):
             case ev.Audio():
                 self._stretcher = self._stretcher or Stretcher(self.card.sample_rate_hz, self._speed)
                 self._made, self._heard_ms = event.sample + len(event.pcm), self._clock.now_ms()
+                self._began_ms = min(self._began_ms, self._heard_ms - event.t_ms)  # ready may have been read late
                 self._send(self._stretcher.feed(event.pcm), event.t_ms)
                 self._watch()
             case ev.WordStart() | ev.WordEnd() | ev.Wait() | ev.Played():
@@ -119,11 +139,10 @@ class StretchedUtterance(EventFeed):
                 self._starts = {i: sample for i, sample in self._starts.items() if i < event.words}
                 self._emit(event, from_sample=self._sent)
             case ev.Cancelled():
-                self._stretcher = None
+                self._finish(event.t_ms)  # words of it were told already
                 sample = min(self._played, self._sent)
                 word = max((i for i, start in self._starts.items() if start < sample), default=None)
                 self._emit(event, sample=sample, word=word)
-                self._made = 0  # no sound follows
             case ev.Ended():
                 self._finish(event.t_ms)
                 self._emit(event, samples=self._sent)
@@ -161,7 +180,7 @@ class StretchedUtterance(EventFeed):
         """Check later whether the voice waits for text: until then, the stretcher buffers the end of the last word."""
         if not self._is_watched and not self._has_ended_text:
             self._is_watched = True
-            timer = threading.Timer(_IDLE_MS / 1000.0, self._check_idle)
+            timer = threading.Timer(IDLE_MS / 1000.0, self._check_idle)
             timer.daemon = True
             timer.start()
 
@@ -169,11 +188,11 @@ class StretchedUtterance(EventFeed):
         with self._lock:
             self._is_watched = False
             self._pull(_MAX_UNREAD)
-            if self.is_over or self._stretcher is None:
-                return
             has_credit = self._granted is None or self._granted - self._made > 2 * self.card.frame_samples
+            if self.is_over or self._has_ended_text or self._stretcher is None or not has_credit:
+                return  # ``grant`` watches again
             now_ms = self._clock.now_ms()
-            if has_credit and len(self._out) < _MAX_UNREAD and now_ms - self._heard_ms >= _IDLE_MS:
+            if len(self._out) < _MAX_UNREAD and now_ms - self._heard_ms >= IDLE_MS:
                 self._finish(now_ms - self._began_ms)
             else:
                 self._watch()

@@ -69,7 +69,8 @@ class WholeEvents:
         self._words: list[SpokenWord] = []
         self._starts, self._ends = dict[int, int](), dict[int, int]()  # samples, by word
         self._began_ms = self._last_ms = 0.0
-        self._silent_ms = 0.0  # sent silence of the pause before the part
+        self._silent_ms = 0.0  # of the pause before the part that was sent
+        self._made = 0  # samples of the part
         self._is_first, self._has_told_cancel = True, False
 
     def to_part(self, sample: int) -> int:
@@ -81,19 +82,25 @@ class WholeEvents:
         self.emit(ev.Ended(samples=self.so_far.samples, compute_ms=self.compute_ms), at_ms=self.now_ms())
 
     def finish_part(self, ended: ev.Ended) -> None:
-        """Send the rest of the part, cut or padded to the length from which its word times were calculated."""
+        """Send what is left of the part."""
         self.send_tag()
         self.send_silence()
-        if self._stretcher is not None:
-            left = max(0, self._to_whole(ended.samples) - self.so_far.samples)
-            rest = self._stretcher.finish()[:left]
-            self._send(ended, np.concatenate([rest, np.zeros(left - len(rest), np.int16)]))
-            self._stretcher = None
+        self.finish_sound(ended.t_ms + self.before.t_ms)
+
+    def finish_sound(self, at_ms: float) -> None:
+        """Send what is held back of sound that was made, in the length that the times of words were counted with."""
+        stretcher, self._stretcher = self._stretcher, None
+        left = self._to_whole(self._made) - self.so_far.samples
+        if stretcher is not None and left > 0:
+            rest = stretcher.finish()[:left]
+            pcm = np.concatenate([rest, np.zeros(left - len(rest), np.int16)])
+            self.emit(ev.Audio(sample=self.so_far.samples, pcm=pcm), at_ms=at_ms)
+            self.so_far.samples += left
 
     def begin(self, part: Part) -> None:
         """Continue with another part."""
         self.before = replace(self.so_far, t_ms=self._last_ms)
-        self.part, self._silent_ms = part, 0.0
+        self.part, self._silent_ms, self._made = part, 0.0, 0
 
     def now_ms(self) -> float:
         """Time since the first part was ready."""
@@ -145,6 +152,7 @@ class WholeEvents:
             case ev.Cancelled():
                 self.emit_cancelled()
             case ev.Failed():
+                self.finish_sound(event.t_ms + before.t_ms)
                 self.emit(event)
             case _:
                 self._forward_sound(event)
@@ -154,6 +162,7 @@ class WholeEvents:
         before, so_far = self.before, self.so_far
         match event:
             case ev.Audio():
+                self._made = event.sample + len(event.pcm)
                 if self.part.rate == 1.0:
                     self._send(event, event.pcm)
                 else:
@@ -222,13 +231,14 @@ class WholeEvents:
         if self._has_told_cancel:
             return
         self._has_told_cancel = True
+        self.finish_sound(self.now_ms())  # words of it were told already
         sample, words, count = min(self.cancelled_sample, self.so_far.samples), self._words, 0
         while self._ends.get(count, sample + 1) <= sample:
             count += 1
-        partial = count if self._starts.get(count, sample) < sample else None
+        begun = max((i for i, start in self._starts.items() if start < sample), default=None)
         whole = count  # words of tokens that were played to their ends
         while 0 < whole < len(words) and words[whole].written == words[whole - 1].written:
             whole -= 1
         char_end = words[whole - 1].char_end if whole else 0
-        cancelled = ev.Cancelled(heard=[*range(count)], sample=sample, word=partial, char_end=char_end)
+        cancelled = ev.Cancelled(heard=[*range(count)], sample=sample, word=begun, char_end=char_end)
         self.emit(cancelled, at_ms=self.now_ms())

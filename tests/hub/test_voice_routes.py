@@ -165,6 +165,15 @@ def test_own_voice_is_published_and_pulled_back(
     assert (root / "back" / weights).read_bytes() == (own / weights).read_bytes()
 
 
+def test_a_damaged_record_hides_no_other_voice(client: TestClient, root: Path) -> None:
+    (root / "tiny").mkdir(parents=True, exist_ok=True)
+    (root / "tiny" / "hub.json").write_text("x")
+    listed = client.get(f"{BELOW}/push")
+    assert listed.status_code == 200 and [one["name"] for one in listed.json()["voices"]] == ["tiny"]
+    refused = client.post(f"{BELOW}/push", json={"voice": "pulled", "repo": "rook/mine"})
+    assert refused.status_code == 404 and "there is no voice 'pulled' to publish" in refused.json()["message"]
+
+
 def test_only_own_voices_are_published_one_at_a_time(
     client: TestClient, hub: Hub, tiny: str, own: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

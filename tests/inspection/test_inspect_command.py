@@ -90,6 +90,17 @@ def test_pictures_show_every_word(trace: Path, tmp_path: Path) -> None:
     assert [one.get_text() for one in drawn.get_yticklabels()] == ["typed", "made", "heard"]
 
 
+def test_words_that_claim_the_whole_text_are_drawn_once(tmp_path: Path) -> None:
+    from studio.core.traces.trace import collect_trace
+    from studio.inspection.picture import draw
+    from studio.inspection.timeline import timeline
+
+    whole = {"char_start": 0, "char_end": len(TEXT)}
+    said = (replace(one, **whole) if isinstance(one, ev.Committed) else one for one in story())
+    drawn = draw(timeline(collect_trace({}, said)), "title").axes[0]
+    assert [text.get_text() for text in drawn.texts].count(TEXT) == 1
+
+
 def test_recording_is_shown_with_its_text(tmp_path: Path) -> None:
     wav = tmp_path / "a.wav"
     write_wav(wav, pcm(), RATE_HZ)

@@ -204,13 +204,15 @@ def test_a_cancel_tells_the_words_that_were_played(until_s: float) -> None:
         return
     heard = [one.i for one in whole.words() if one.end is not None and one.end <= sample]
     assert cancelled[0].heard == heard
+    begun = [one.i for one in whole.words() if one.start is not None and one.start < sample]
+    assert cancelled[0].word == (begun[-1] if begun else None)
     assert isinstance(events[-1], ev.Ended)
     assert cancelled[0].char_end == max((one.char_end for one in whole.words() if one.i in heard), default=0)
     assert not engine.speaking or time.sleep(0.5) or not engine.speaking
 
 
 def test_no_sound_follows_a_cancel() -> None:
-    """Sound that is being stretched is held back; a cancel drops it."""
+    """Sound that is being stretched is held back; a cancel sends it before it tells what was heard."""
     utterance = open_marked(engine_of(), SpeakRequest(), "ssml")
     utterance.push_text('<prosody rate="slow">One two three four five six.</prosody> Seven.')
     utterance.end()
@@ -221,6 +223,31 @@ def test_no_sound_follows_a_cancel() -> None:
             utterance.cancel(event.sample)
     after = events[next(k for k, one in enumerate(events) if isinstance(one, ev.Cancelled)) + 1 :]
     assert [type(one) for one in after] == [ev.Ended]
+
+
+@pytest.mark.parametrize("rate", ["50%", "200%"])
+def test_no_word_ends_behind_the_sound_of_a_cancel(rate: str) -> None:
+    text = f'<prosody rate="{rate}">One two three four five six.</prosody>'
+    end = spoken(text).words()[1].end
+    assert end is not None
+    utterance = open_marked(engine_of(), SpeakRequest(credit_samples=0), "ssml")
+    utterance.push_text(text)
+    utterance.end()
+    utterance.grant(end)
+    heard = list[ev.Event]()
+    for event in utterance.events():
+        heard.append(event)
+        if isinstance(event, ev.WordEnd) and event.i == 1:
+            utterance.cancel(0)
+    sound = [len(one.pcm) for one in heard if isinstance(one, ev.Audio)]
+    assert isinstance(heard[-1], ev.Ended) and heard[-1].samples == sum(sound) == end
+
+
+def test_a_failure_leaves_the_sound_before_it() -> None:
+    whole = spoken('<prosody rate="50%">One two</prosody>')
+    failed = spoken('<prosody rate="50%">One two three four five.</prosody>', engine=engine_of(fail_at_word=2))
+    assert any(isinstance(one, ev.Failed) for one in failed.events)
+    assert len(failed.pcm) == len(whole.pcm)
 
 
 def test_a_cancel_between_two_parts_is_no_end_of_the_text() -> None:
@@ -266,3 +293,12 @@ def test_the_stretcher_is_a_stream(pieces: Sequence[int]) -> None:
         at += size
     made = np.concatenate([*out, stretcher.finish()])
     assert abs(len(made) - 2 * len(pcm)) < 0.05 * RATE_HZ and made.dtype == np.int16
+
+
+def test_rates_and_speed_tell_the_engine_how_fast_its_sound_is_played() -> None:
+    engine = engine_of()
+    utterance = open_marked(engine, SpeakRequest(), "ssml", 2.0)
+    utterance.push_text('<prosody rate="50%">One two</prosody> three. <break time="1s"/> Four.')
+    utterance.end()
+    assert isinstance([*utterance.events()][-1], ev.Ended)
+    assert [one.pace for one in engine.opened] == [1.0, 2.0, 2.0]

@@ -10,13 +10,14 @@ import pytest
 from cancels import CANCELS
 from fakes import FakeEngine
 from serve.serving import eventually
-from tones import RATE_HZ, Script
+from tones import FRAME_SAMPLES, RATE_HZ, Script
 
 from studio.core import events as ev
 from studio.core.errors import BadOption
 from studio.core.ports import SpeakRequest
 from studio.core.speaking import speak_once
 from studio.core.traces.trace import Trace, collect_trace
+from studio.markup import stretched
 from studio.markup.parts import MarkedEngine, open_marked
 from studio.markup.stretched import StretchedUtterance, samples_of_voice
 
@@ -159,6 +160,22 @@ def test_a_cancel_tells_the_words_that_were_played(speed: float) -> None:
 
 
 @pytest.mark.parametrize("speed", SPEEDS)
+def test_no_word_ends_behind_the_sound_of_a_cancel(speed: float) -> None:
+    """What the stretcher holds back is sent: the word was told when it was made."""
+    end = spoken(TEXT, speed).words()[1].end
+    utterance = open_marked(engine_of(), SpeakRequest(credit_samples=end), "plain", speed)
+    utterance.push_text(TEXT)
+    utterance.end()
+    heard = list[ev.Event]()
+    for event in utterance.events():
+        heard.append(event)
+        if isinstance(event, ev.WordEnd) and event.i == 1:
+            utterance.cancel()
+    assert isinstance(heard[-1], ev.Ended) and heard[-1].samples == packets_follow(heard) == end
+    assert isinstance(heard[-2], ev.Cancelled), "no sound follows it"
+
+
+@pytest.mark.parametrize("speed", SPEEDS)
 def test_a_revision_takes_sound_back(speed: float) -> None:
     utterance = open_marked(engine_of(speed=20.0), SpeakRequest(), "plain", speed)
     utterance.push_text("One two three four five six ")
@@ -208,6 +225,25 @@ def test_no_sound_is_sent_early_where_credit_is_missing() -> None:
     utterance.grant(10**9)
     utterance.end()
     assert isinstance([*utterance.events()][-1], ev.Ended)
+
+
+def test_a_player_that_pauses_costs_no_timers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread every 150 ms, for each utterance, until it plays on."""
+    monkeypatch.setattr(stretched, "IDLE_MS", 60_000.0)  # called below
+    utterance: Any = open_marked(engine_of(), SpeakRequest(credit_samples=2400), "plain", 2.0)
+    utterance.push_text(TEXT)
+
+    def is_used_up() -> bool:
+        utterance.poll_events()
+        return utterance._made + FRAME_SAMPLES > utterance._granted
+
+    eventually(is_used_up, "the end of the credit")
+    assert utterance._is_watched
+    utterance._check_idle()
+    assert not utterance._is_watched
+    utterance.grant(4800)
+    assert utterance._is_watched
+    utterance.cancel()
 
 
 def test_waits_of_callers_lie_in_the_stretched_sound() -> None:

@@ -124,6 +124,9 @@ class _Instant:
     def played(self, sample: int) -> None:
         """See ``studio.core.ports.Utterance``."""
 
+    def set_pace(self, pace: float) -> None:
+        """See ``studio.core.ports.Utterance``."""
+
     def add_event(self, event: ev.Event) -> None:
         """See ``studio.core.ports.Utterance``."""
 

@@ -13,7 +13,6 @@ from studio.core.traces.trace import Trace, sent_text
 MAX_LINE_CHARS, MAX_LINES, MAX_CUE_S = 42, 2, 7.0
 PAUSE_S = 0.7  # a longer silence ends a cue
 SUFFIXES = (".srt", ".vtt")
-_MAX_TOKEN_CHARS = 1000  # a damaged trace may say that each word is the whole text
 _SENTENCE_ENDS = (".", "!", "?", "…")
 
 
@@ -102,8 +101,8 @@ def write_captions(trace: Trace, path: Path, *, as_heard: bool = False) -> int:
 
 
 def _tokens(trace: Trace, as_heard: bool) -> Iterator[_Token]:
-    """The spoken tokens as written, in order."""
-    text = sent_text(trace.events)
+    """The spoken tokens as written, in order; no character is in two, whatever the words of a damaged trace say."""
+    text, at = sent_text(trace.events), 0
     waits = trace.audible_waits() if as_heard else []
     starts = [sample for sample, _ in waits]
     silence = [0, *accumulate(samples for _, samples in waits)]
@@ -113,7 +112,8 @@ def _tokens(trace: Trace, as_heard: bool) -> Iterator[_Token]:
         if not timed:
             continue
         first, last = timed[0], timed[-1]
-        written = text[first.char_start : min(last.char_end, first.char_start + _MAX_TOKEN_CHARS)].strip()
+        written = text[max(at, first.char_start) : max(at, last.char_end)].strip()
+        at = max(at, last.char_end)
         assert first.start is not None and last.end is not None, "they have times"
         if written:
             # A pause at a word's first sample comes before it, and one at its end after it.

@@ -156,7 +156,7 @@ class RequestClient:
         self._opened_ms = self._credited_ms = self._used_ms = clock.now_ms()
         self._output: RowOutput | None = None  # of the current step
         self._samples = 0
-        self._margin_samples = round(2 * PLAYED_REPORT_MS * voice.card.sample_rate_hz / 1000)
+        self.set_pace(1.0)
         self._compute_ms = 0.0
 
     def push_text(self, text: str) -> None:
@@ -284,6 +284,11 @@ class RequestClient:
                 self._touch()
             self._playback.played(min(sample, self._samples))
         self._emit(ev.Played(sample=sample))
+
+    def set_pace(self, pace: float) -> None:
+        """Say how fast the listener plays the samples, before any text is sent."""
+        self._waits.pace = pace
+        self._margin_samples = round(2 * PLAYED_REPORT_MS * pace * self.card.sample_rate_hz / 1000)
 
     def add_event(self, event: ev.Event) -> None:
         """Add an event of the caller."""

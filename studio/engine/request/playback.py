@@ -143,10 +143,13 @@ class WaitTracker:
 
     A frame may take as long to make as it lasts: once text or credit has arrived, only additional time counts as
     compute.
+
+    Attributes:
+        pace: how fast the listener plays the samples; 2 is twice as fast.
     """
 
     def __init__(self, rate_hz: int, frame_ms: float) -> None:
-        self._rate_hz, self._frame_ms = rate_hz, frame_ms
+        self._rate_hz, self._frame_ms, self.pace = rate_hz, frame_ms, 1.0
         self.held_by: ev.WaitReason | None = None
         self._resumed_ms: float | None = None
         self._dry_at_ms: float | None = None  # when an ideal player runs out of sound
@@ -175,7 +178,7 @@ class WaitTracker:
             waits = self._split(self._dry_at_ms, at_sample, now_ms)
             self._dry_at_ms = now_ms
         self.held_by = self._resumed_ms = None
-        self._dry_at_ms += 1000.0 * samples / self._rate_hz
+        self._dry_at_ms += self._played_ms(samples)
         return waits
 
     def buffered_ms(self, now_ms: float) -> float:
@@ -191,14 +194,18 @@ class WaitTracker:
     def retract(self, samples: int) -> None:
         """Revoke samples: they will not be played."""
         if self._dry_at_ms is not None:
-            self._dry_at_ms -= 1000.0 * samples / self._rate_hz
+            self._dry_at_ms -= self._played_ms(samples)
+
+    def _played_ms(self, samples: int) -> float:
+        """How long the listener plays them."""
+        return 1000.0 * samples / (self._rate_hz * self.pace)
 
     def _split(self, since_ms: float, at_sample: int, now_ms: float) -> list[ev.Wait]:
         due_ms = since_ms
         parts: list[tuple[ev.WaitReason, float]] = []
         if self.held_by is not None:
             resumed_ms = now_ms if self._resumed_ms is None else self._resumed_ms
-            due_ms = max(since_ms, min(now_ms, resumed_ms + self._frame_ms))
+            due_ms = max(since_ms, min(now_ms, resumed_ms + self._frame_ms / self.pace))
             parts.append((self.held_by, due_ms - since_ms))
         parts.append(("compute", now_ms - due_ms))
         return [

@@ -51,6 +51,11 @@ class EngineRequest(RequestClient):
         """Time since anything was sent, spoken or reported as played, or since the pending events were polled."""
         return max(self._clock.now_ms() - self._used_ms, self._outbox.unread_ms())
 
+    @property
+    def pace(self) -> float:
+        """How fast the listener plays the samples; 2 is twice as fast."""
+        return self._waits.pace
+
     def buffered_ms(self, now_ms: float) -> float:
         """Estimated audio left in the player's buffer; minus infinity before the first sample."""
         return self._waits.buffered_ms(now_ms)
@@ -165,7 +170,7 @@ class EngineRequest(RequestClient):
         samples, spare_ms = self.card.frame_samples, self._waits.buffered_ms(now_ms) - low_ms
         if spare_ms == -math.inf:  # before the first sound
             return 1
-        spare = max(least, int(spare_ms * self.card.sample_rate_hz / (1000.0 * samples)))
+        spare = max(least, int(spare_ms * self.pace * self.card.sample_rate_hz / (1000.0 * samples)))
         if self._credit_until is not None:
             spare = min(spare, (self._credit_until - self._samples) // samples)
         return max(1, min(most, spare))

@@ -27,9 +27,10 @@ def read_json_rows(data: bytes, name: str) -> tuple[list[_Record], dict[str, Any
             document = [json.loads(line) for line in data.splitlines() if line.strip()]
         except (ValueError, RecursionError):
             raise BadFile(f"{name} cannot be read as JSON: {error}", "give a list of objects, or CSV") from error
-    if isinstance(document, dict) and isinstance(rows := cast("dict[str, Any]", document).pop("rows", None), list):
+    rows: Any = cast("dict[str, Any]", document).get("rows") if isinstance(document, dict) else None
+    if isinstance(rows, list) and all(isinstance(row, dict) for row in cast("list[Any]", rows)):  # else it is a column
         whole = cast("dict[str, Any]", document)
-        document = cast("list[Any]", rows)
+        document = whole.pop("rows")
     else:
         whole = {}
         document = _rows_of(document)

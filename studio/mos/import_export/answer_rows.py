@@ -337,7 +337,7 @@ def _score(text: str, where: str) -> float:
 def _votes(cells: Cells, where: str) -> list[AnswerRow]:
     """The votes of a line with counts."""
     counts = {k: parse_number(cells.get(k) or "0", where) for k in ("wins_a", "wins_b", "ties")}
-    if bad := [k for k, n in counts.items() if n < 0 or n != int(n) or n > _MAX_VOTES]:
+    if bad := [k for k, n in counts.items() if not 0 <= n <= _MAX_VOTES or n != int(n)]:
         raise BadFile(f"{where} has {cells[bad[0]]!r:.40} {bad[0]}", "a count is a whole number from 0 on")
     out: list[AnswerRow] = []
     for outcome, name in (("a", "wins_a"), ("b", "wins_b"), ("tie", "ties")):

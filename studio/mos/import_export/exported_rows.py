@@ -19,6 +19,7 @@ from studio.mos.stats.columns import OUTCOMES, Votes, votes_from_rows
 
 _NEEDED = ("campaign", "rater", "role", "counted", "use", "item", "question", "system_a", "system_b", "outcome")
 _SIGNATURE = ("campaign", "rater", "use", "counted", "question")
+_MAX_SEED_DIGITS = 60
 _ROLES = {"training": "practice", "trap": "traps", "gold": "golds", "repeat": "repeats"}
 _Line = tuple[str, dict[str, str]]
 
@@ -145,9 +146,11 @@ def _exclusion_reason(line: Mapping[str, str], *, everyone: bool) -> str | None:
 
 
 def _seed(text: str, where: str) -> int:
-    if text.isdecimal():
+    if text.isdecimal() and len(text) <= _MAX_SEED_DIGITS:
         return int(text)
-    return int(min(parse_number(text, f"{where}, column seed"), 2**53))  # 11.0, as data frames write whole numbers
+    if (value := parse_number(text, f"{where}, column seed")) < 0:
+        raise BadFile(f"{where} has the seed {text!r:.40}", "export the campaign again: seeds begin with 0")
+    return int(min(value, 2**53))  # 11.0, as data frames write whole numbers
 
 
 def _answer(lines: list[_Line], kind: str, anchor: str | None) -> CountedAnswer:
@@ -200,7 +203,7 @@ def _choice(where: str, line: Mapping[str, str]) -> tuple[str, str, str]:
 
 def _integer(line: Mapping[str, str], what: str, where: str) -> int:
     value = parse_number(line[what], f"{where}, column {what}")
-    if value != int(value) or abs(value) > MAX_SYSTEMS:
+    if abs(value) > MAX_SYSTEMS or value != int(value):
         raise BadFile(f"{where} has {what} {line[what]!r:.40}", "export the campaign again")
     return int(value)
 

@@ -93,8 +93,8 @@ class CartesiaContext(Context):
     """One utterance of the socket."""
 
     def __init__(self, name: str, number: int, encoder: Encoder, rate_hz: int, wanted: Generation) -> None:
-        super().__init__(name, number)
-        self._encoder, self._rate_hz = encoder, rate_hz
+        super().__init__(name, number, encoder)
+        self._rate_hz = rate_hz
         self._has_times = bool(wanted.add_timestamps)
         self._alignment = Alignment()
         self._flushes: deque[int] = deque()  # how many words each flush waits for, oldest first
@@ -103,7 +103,7 @@ class CartesiaContext(Context):
 
     async def messages(self, event: ev.Event) -> AsyncIterator[dict[str, Any]]:
         """Chunks, word times, finished flushes, and ``done`` at the end."""
-        if isinstance(event, ev.Audio) and (data := await self._encoder.encode(event.pcm)):
+        if isinstance(event, ev.Audio) and (data := await self.encoder.encode(event.pcm)):
             yield self._chunk(data, event.t_ms)
         for token in self._alignment.add(event):
             if self._has_times:
@@ -114,7 +114,7 @@ class CartesiaContext(Context):
         if isinstance(event, ev.WordEnd):
             self._ended = event.i + 1
         if isinstance(event, ev.Ended):
-            if not self.is_cut and (data := await self._encoder.finish()):
+            if not self.is_cut and (data := await self.encoder.finish()):
                 yield self._chunk(data, event.t_ms)
             self._ended = max(self._flushes, default=0)
         while self._flushes and self._flushes[0] <= self._ended:

@@ -11,6 +11,7 @@ from typing import Any, Generic, TypeVar
 from studio.core import events as ev
 from studio.core.errors import StudioError
 from studio.markup import Markup
+from studio.serve.adapters.encoding import Encoder
 from studio.serve.live import protocol as wire
 from studio.serve.live.socket import SpeakSession
 from studio.serve.live.stream import InternalError, Outgoing, UtteranceStream
@@ -24,11 +25,12 @@ class Context(ABC):
     Attributes:
         name: the client's, None on a socket of one context.
         number: of the utterance.
+        encoder: of its sound.
         is_cut: the client has cancelled it. No sound follows; word times do, for those that were played.
     """
 
-    def __init__(self, name: str | None, number: int) -> None:
-        self.name, self.number, self.is_cut = name, number, False
+    def __init__(self, name: str | None, number: int, encoder: Encoder) -> None:
+        self.name, self.number, self.encoder, self.is_cut = name, number, encoder, False
         self.sent_samples = 0  # of the voice's sound
 
     @abstractmethod
@@ -117,8 +119,6 @@ class ContextSession(SpeakSession, ABC, Generic[AnyContext]):
             await asyncio.to_thread(stream.cancel)
         if context.is_cut and isinstance(item, ev.WordEnd) and item.sample > context.sent_samples:
             return 0.0  # its sound was dropped
-        if isinstance(item, ev.Audio) and not context.is_cut:
-            context.sent_samples = item.sample + len(item.pcm)
         if not isinstance(item, ev.Event) or (context.is_cut and isinstance(item, ev.Audio)):
             return 0.0
         try:
@@ -127,6 +127,8 @@ class ContextSession(SpeakSession, ABC, Generic[AnyContext]):
                 if context.number not in self._contexts or (context.is_cut and isinstance(item, ev.Audio)):
                     return blocked_ms  # while its sound was encoded
                 blocked_ms += await self._send(one if isinstance(one, bytes) else json.dumps(one))
+            if isinstance(item, ev.Audio):
+                context.sent_samples = item.sample + len(item.pcm) - context.encoder.held_samples
         except Exception:
             log.exception("an event could not be sent")
             await asyncio.to_thread(stream.cancel)

@@ -94,14 +94,13 @@ class _Utterance(Context):
     """Sends its sound as binary messages."""
 
     def __init__(self, number: int, encoder: Encoder) -> None:
-        super().__init__(None, number)
-        self._encoder = encoder
+        super().__init__(None, number, encoder)
 
     async def messages(self, event: ev.Event) -> AsyncIterator[bytes]:
         """The sound that an event completes."""
-        if isinstance(event, ev.Audio) and (data := await self._encoder.encode(event.pcm)):
+        if isinstance(event, ev.Audio) and (data := await self.encoder.encode(event.pcm)):
             yield data
-        if isinstance(event, ev.Ended) and (data := await self._encoder.finish()):
+        if isinstance(event, ev.Ended) and (data := await self.encoder.finish()):
             yield data
 
 

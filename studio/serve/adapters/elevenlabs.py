@@ -63,19 +63,19 @@ class _Context(Context):
     """
 
     def __init__(self, name: str | None, number: int, encoder: Encoder, rate_hz: int, *, is_absolute: bool) -> None:
-        super().__init__(name, number)
+        super().__init__(name, number, encoder)
         self.is_flushed = False
-        self._encoder, self._rate_hz, self._is_absolute = encoder, rate_hz, is_absolute
+        self._rate_hz, self._is_absolute = rate_hz, is_absolute
         self._alignment = Alignment()
         self._aligned_ms = 0
 
     async def messages(self, event: ev.Event) -> AsyncIterator[dict[str, Any]]:
         """What the client is sent for an event."""
-        if isinstance(event, ev.Audio) and (data := await self._encoder.encode(event.pcm)):
+        if isinstance(event, ev.Audio) and (data := await self.encoder.encode(event.pcm)):
             yield self._message(data)
         for token in self._alignment.add(event):
             yield self._message(b"", token)
-        if isinstance(event, ev.Ended) and not self.is_cut and (data := await self._encoder.finish()):
+        if isinstance(event, ev.Ended) and not self.is_cut and (data := await self.encoder.finish()):
             yield self._message(data)
         if (rest := self._alignment.rest(event)) is not None:
             yield self._message(b"", rest)

@@ -18,11 +18,13 @@ from studio.serve.adapters.elevenlabs import DEFAULT_FORMAT, FORMATS
 from studio.serve.adapters.encoding import MAX_SPEED, MIN_SPEED, Encoder, open_encoder
 from studio.serve.adapters.speech import (
     MAX_INPUT_CHARS,
+    MAX_WHOLE_BYTES,
     Speech,
     SpeechFailed,
     SpeechRequests,
     SpeechResponse,
     encoded,
+    json_with_sound,
     retry_header,
 )
 from studio.serve.adapters.validation import markup_of
@@ -70,10 +72,14 @@ class _Conversion:
 
     def message(self, audio: bytes, tokens: Iterable[AlignedToken]) -> dict[str, Any]:
         """A piece of audio with the characters whose words have ended."""
+        return {"audio_base64": base64.b64encode(audio).decode("ascii"), **self.alignments(tokens)}
+
+    def alignments(self, tokens: Iterable[AlignedToken]) -> dict[str, Any]:
+        """The characters of tokens, as written and as spoken; None where there are none."""
+        tokens = [*tokens]
         written = [one for token in tokens for one in token.characters()]
         spoken = [one for token in tokens for one in token.spoken_characters()]
         return {
-            "audio_base64": base64.b64encode(audio).decode("ascii"),
             "alignment": self.times(written) if written else None,
             "normalized_alignment": self.times(spoken) if spoken else None,
         }
@@ -99,9 +105,11 @@ def add_elevenlabs_http(app: FastAPI, requests: SpeechRequests) -> None:
             async for audio, tokens in _pieces(one):
                 sound += audio
                 words += tokens
+                if len(sound) > MAX_WHOLE_BYTES:
+                    raise BadText("the sound is too long for one JSON", "ask for stream/with-timestamps, or for mp3")
         finally:
             requests.close(one.speech)
-        return private_json(one.message(bytes(sound), words))
+        return json_with_sound("audio_base64", sound, one.alignments(words))
 
     async def lines(_: Request, one: _Conversion) -> Response:
         return SpeechResponse(requests, one.speech, _lines(one), "application/x-ndjson")

@@ -2,6 +2,7 @@
 
 import asyncio
 import struct
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -58,6 +59,11 @@ class Encoder:
     def __init__(self, header: bytes, pipeline: "_Pipeline | None", *, is_float: bool = False) -> None:
         self._header, self._pipeline, self._is_float = header, pipeline, is_float
 
+    @property
+    def held_samples(self) -> int:
+        """How many of the samples are in no bytes yet."""
+        return 0 if self._pipeline is None else self._pipeline.held_samples
+
     async def encode(self, pcm: np.ndarray) -> bytes:
         """The bytes that these samples complete, perhaps none."""
         header, self._header = self._header, b""
@@ -107,7 +113,8 @@ class _Pipeline:
     def __init__(self, wanted: AudioFormat, rate_hz: int, speed: float) -> None:
         with needs(f"{wanted.name} at {wanted.rate_hz} Hz and speed {speed:g} needs the package av", "app"):
             import av
-        self._av, self._rate_hz, self._at = av, rate_hz, 0
+        self._av, self._rate_hz, self._speed = av, rate_hz, speed
+        self._at, self._encoded_s = 0, 0.0
         self._sink = _Sink()
         container, codec, options = _CODECS[wanted.name]
         self._container = av.open(self._sink, "w", format=container, options=options | {"flush_packets": "1"})
@@ -143,8 +150,7 @@ class _Pipeline:
     def finish(self) -> bytes:
         """The last bytes; nothing can be encoded afterwards."""
         self._push(None)
-        for packet in self._stream.encode(None):
-            self._container.mux(packet)
+        self._mux(self._stream.encode(None))
         self._container.close()
         return self._sink.take()
 
@@ -156,8 +162,17 @@ class _Pipeline:
             except (self._av.BlockingIOError, self._av.EOFError):
                 return
             filtered.pts = None  # the encoder counts samples
-            for packet in self._stream.encode(filtered):
-                self._container.mux(packet)
+            self._mux(self._stream.encode(filtered))
+
+    def _mux(self, packets: Iterable[Any]) -> None:
+        for packet in packets:
+            self._encoded_s += float((packet.duration or 0) * packet.time_base)
+            self._container.mux(packet)
+
+    @property
+    def held_samples(self) -> int:
+        """How many of the samples are in no packet yet."""
+        return max(0, self._at - round(self._encoded_s * self._speed * self._rate_hz))
 
 
 class _Sink:

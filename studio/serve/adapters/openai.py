@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from typing import Annotated, Any, Literal
 
 from fastapi import FastAPI, Request
-from fastapi.responses import JSONResponse, Response
+from fastapi.responses import JSONResponse, Response, StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from studio.core import events as ev
@@ -19,11 +19,13 @@ from studio.serve.adapters.encoding import MAX_SPEED, MIN_SPEED, AudioFormat, En
 from studio.serve.adapters.pieces import word_time
 from studio.serve.adapters.speech import (
     MAX_INPUT_CHARS,
+    MAX_WHOLE_BYTES,
     Speech,
     SpeechRequests,
     SpeechResponse,
     encoded,
     error_status,
+    json_with_sound,
     retry_header,
     sse_event,
 )
@@ -32,7 +34,6 @@ from studio.serve.live.protocol import Text
 from studio.serve.responses import private_json
 
 PCM_RATE_HZ = 24_000  # of ``pcm``, whose rate clients cannot see
-_MAX_WHOLE_BYTES = 64_000_000  # of the encoded sound in one JSON
 _MP3_RATES_HZ = (8_000, 11_025, 12_000, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000)
 
 
@@ -135,7 +136,7 @@ async def _sse(speech: Speech, encoder: Encoder) -> AsyncIterator[bytes]:
 
 async def _whole(
     requests: SpeechRequests, speech: Speech, encoder: Encoder, wanted: AudioFormat, speed: float
-) -> JSONResponse:
+) -> StreamingResponse:
     """The sound, the text that was spoken, and its words with their times and places in it.
 
     Raises StudioError: as ``Speech.events``.
@@ -148,7 +149,7 @@ async def _whole(
             if isinstance(event, ev.Audio):
                 samples += len(event.pcm)
                 sound += await encoder.encode(event.pcm)
-                if len(sound) > _MAX_WHOLE_BYTES:
+                if len(sound) > MAX_WHOLE_BYTES:
                     raise BadField("stream_format", "the sound is too long for one JSON", "ask for sse, or for mp3")
             for token in alignment.add(event):
                 place = {"char_start": token.char_start, "char_end": token.char_start + token.chars}
@@ -157,13 +158,12 @@ async def _whole(
     finally:
         requests.close(speech)
     answer = {
-        "audio": base64.b64encode(sound).decode("ascii"),
         "content_type": wanted.media_type,
         "duration_s": round(samples / samples_per_s, 3),
         "text": sent_text(texts),
         "words": words,
     }
-    return private_json(answer, 200, **speech.headers)
+    return json_with_sound("audio", sound, answer, speech.headers)
 
 
 def _delta(data: bytes) -> bytes:

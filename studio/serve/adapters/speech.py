@@ -1,8 +1,10 @@
 """One utterance of an HTTP request: its text is sent whole, its events are read, and it ends when the client leaves."""
 
 import asyncio
+import base64
 import contextlib
 import json
+import math
 import time
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterator, Mapping
@@ -30,6 +32,8 @@ from studio.serve.settings import ServeSettings
 from studio.serve.trace_store import TraceStore
 
 MAX_INPUT_CHARS = 4096
+MAX_WHOLE_BYTES = 32_000_000  # of encoded sound in one JSON: a text of that length as PCM at 48 kHz
+_BASE64_BYTES = 3 * 32_768  # of sound that are encoded at once
 NO_QUEUE = "X-Studio-No-Queue"  # header of a front's request: busy where no slot is free, another replica may have one
 SPEECH = "speech"  # attribute of the app's state: its ``SpeechRequests``
 _FEW = 8  # part of the requests that an address may have in a full server
@@ -64,6 +68,27 @@ def retry_header(error: StudioError) -> dict[str, str]:
 def sse_event(data: Mapping[str, Any]) -> bytes:
     """A server-sent event, named by its ``type``."""
     return f"event: {data['type']}\ndata: {json.dumps(data)}\n\n".encode()
+
+
+def json_with_sound(
+    name: str, sound: bytes | bytearray, rest: Mapping[str, Any], headers: Mapping[str, str] = PRIVATE
+) -> StreamingResponse:
+    """An object whose field ``name`` is sound in base64, before other fields.
+
+    It is written in pieces: whole, it would hold up the sound of others, and lie in memory several times.
+    """
+    begin, end = f'{{{json.dumps(name)}: "'.encode(), f'", {json.dumps(rest)[1:]}'.encode()
+    length = len(begin) + 4 * math.ceil(len(sound) / 3) + len(end)
+
+    async def pieces() -> AsyncIterator[bytes]:
+        yield begin
+        for at in range(0, len(sound), _BASE64_BYTES):
+            yield base64.b64encode(sound[at : at + _BASE64_BYTES])
+        yield end
+
+    return StreamingResponse(
+        pieces(), headers={**headers, "Content-Length": str(length)}, media_type="application/json"
+    )
 
 
 class Speech:

@@ -81,8 +81,12 @@ class VoicePushes:
         """Of the voices that were not pulled from the hub: those have a publisher already."""
         if not isinstance(self._engine, SupportsRecomputer):
             return {}
-        folders: dict[str, Path] = self._engine.recomputer().voice_folders()
-        return {name: folder for name, folder in folders.items() if read_source(folder) is None}
+        own = dict[str, Path]()
+        for name, folder in self._engine.recomputer().voice_folders().items():
+            with suppress(BadVoice):  # a damaged record: it was pulled
+                if read_source(folder) is None:
+                    own[name] = folder
+        return own
 
 
 def add_publishing(app: FastAPI, auth: TokenAuth, engine: Engine) -> None:

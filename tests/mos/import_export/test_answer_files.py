@@ -226,6 +226,7 @@ def test_tables_with_a_column_per_question_and_shares_of_votes(tmp_path: Path) -
         ("rater,item,system,score\nr,i,s,1e9\n", "line 2 of v.csv has the score '1e9'"),
         ("rater,item,system,score\n" + "".join(f"r,i,s{k},3\n" for k in range(501)), "has 501 systems"),
         ("a,b,wins_a,wins_b\nx,y,1.5,2\n", "line 2 of v.csv has '1.5' wins_a"),
+        ("a,b,wins_a,wins_b\nx,y,1e999,2\n", "line 2 of v.csv has '1e999' wins_a"),
     ],
 )
 def test_bad_file_is_named(tmp_path: Path, text: str, said: str) -> None:
@@ -327,6 +328,29 @@ def test_elo_of_an_old_export_without_kind_and_seed(world: World, tmp_path: Path
         csv.writer(file).writerows([row[k] for k in keep] for row in rows)
     found = read_answers(path)
     assert found.config.kind == "ab" and found.seed == 0 and "older studio" in found.notes[0]
+
+
+@SQLITE_ONLY
+def test_seed_of_an_edited_export(world: World, tmp_path: Path) -> None:
+    """A generator takes no negative seed, and a number may be beyond the range of a double."""
+    rated_campaign(world, tmp_path, MOS)
+    rate(world, "one")
+    path = tmp_path / "a.csv"
+    world.read(write_export, "first", path)
+    names, *rows = csv.reader(path.open(encoding="utf-8", newline=""))
+
+    def edited(column: str, cell: str) -> Path:
+        with path.open("w", encoding="utf-8", newline="") as file:
+            at = names.index(column)
+            csv.writer(file).writerows([names, *([*row[:at], cell, *row[at + 1 :]] for row in rows)])
+        return path
+
+    assert read_answers(edited("seed", "11.0")).seed == 11
+    for cell in ("-1", "-1.0", "-1e999", "9" * 5000):
+        with pytest.raises(BadFile, match="seed"):
+            read_answers(edited("seed", cell))
+    with pytest.raises(BadFile, match="has score '1e999'"):
+        read_answers(edited("score", "1e999"))
 
 
 def lines_of(number: int, line: str) -> str:

@@ -109,6 +109,15 @@ def test_json_of_another_kind_is_refused(tmp_path: Path, document: Any) -> None:
         read(tmp_path, json.dumps(document), "json")
 
 
+@pytest.mark.parametrize("orient", ["dict", "list"])
+def test_a_column_of_json_may_be_named_rows(tmp_path: Path, orient: Any) -> None:
+    """An export of the studio has its answers under this name."""
+    table = pd.DataFrame(RECORDS).rename(columns={"item": "rows"})
+    (tmp_path / "v.json").write_text(json.dumps(table.to_dict(orient=orient)))
+    found = read_answers(tmp_path / "v.json", FileOptions(columns={"item": "rows"}))
+    assert scores(found) == SCORES
+
+
 LABEL_STUDIO = [
     {
         "data": {"audio1": "/d/heron/s1.wav", "audio2": "/d/teal/s1.wav"},

@@ -14,6 +14,8 @@ from serve.adapters.test_elevenlabs import client_of
 from serve.serving import Served, Serving, eventually
 from tones import RATE_HZ, Script
 
+from studio.serve.adapters import elevenlabs_http
+
 TEXT = "Alpha beta 12."
 FORM = "pcm_24000"
 
@@ -105,6 +107,15 @@ def test_failing_voice_is_an_error_of_the_whole_answer(serving: Serving) -> None
     with pytest.raises(ApiError) as error:
         client_of(server).text_to_speech.convert_with_timestamps("tone:low", text=TEXT, output_format=FORM)
     assert error.value.status_code == 500
+    eventually(lambda: server.engine.free_slots() == server.engine.places, "its slot is free again")
+
+
+def test_too_much_sound_for_one_answer_is_refused(serving: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(elevenlabs_http, "MAX_WHOLE_BYTES", RATE_HZ)
+    server = serving()
+    url = f"{server.url}/v1/text-to-speech/tone:low/with-timestamps?output_format={FORM}"
+    answer = httpx.post(url, json={"text": 'a <break time="3s"/>'}, timeout=60.0)
+    assert answer.status_code == 422 and "too long for one JSON" in answer.json()["detail"]["message"]
     eventually(lambda: server.engine.free_slots() == server.engine.places, "its slot is free again")
 
 

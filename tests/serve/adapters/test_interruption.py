@@ -3,8 +3,11 @@
 The doors are tried on the engine itself, with a tiny voice, and on tones, which come at a known pace.
 """
 
+import asyncio
 import base64
+import io
 import json
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -12,6 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import av
 import httpx
 import msgpack
 import numpy as np
@@ -29,12 +33,17 @@ from studio.core.ports import SpeakRequest
 from studio.core.speaking import speak_once
 from studio.core.traces.trace import open_trace
 from studio.engine.engine import open_engine
+from studio.serve.adapters import encoding
+from studio.serve.adapters.contexts import ContextSession
+from studio.serve.adapters.elevenlabs import FORMATS
+from studio.serve.adapters.encoding import open_encoder
 from studio.serve.app import create_app
 from studio.text.normalise import best
 
 pytestmark = pytest.mark.timeout(300 + CANCELS)
 
 MS = RATE_HZ // 1000
+BETA_SAMPLES = 6000  # of the tone of a word of four letters
 WAIT_S = 60.0
 Whole = Callable[[str], np.ndarray]
 VOICES = {"tones": "tone:low", "engine": "tiny:one"}
@@ -320,3 +329,50 @@ def test_leaving_openai(server: Served, voice: str, whole: Whole, stream_format:
 def _delta(line: str) -> bytes:
     event = json.loads(line.removeprefix("data: ")) if line.startswith("data: {") else {}
     return base64.b64decode(event.get("audio", ""))
+
+
+@pytest.mark.parametrize("form", ["pcm_16000", "mp3_44100_64"])
+def test_a_packet_that_a_cancel_overtakes_was_not_sent(
+    serving: Callable[..., Served], monkeypatch: pytest.MonkeyPatch, form: str
+) -> None:
+    """It was being encoded in a thread, or lies in the encoder: no word that ends in it is told."""
+    encode, cancel = encoding._Pipeline.encode, ContextSession._cancel
+    is_encoding, is_cut = threading.Event(), threading.Event()
+
+    def slowly(pipeline: Any, pcm: np.ndarray) -> bytes:
+        data = encode(pipeline, pcm)
+        if pipeline._at == BETA_SAMPLES:
+            is_encoding.set()
+            assert is_cut.wait(WAIT_S)
+            return data if form.startswith("pcm") else b""  # it completes no packet of MP3
+        return data
+
+    async def told(session: Any, context: Any) -> None:
+        await cancel(session, context)
+        is_cut.set()
+
+    monkeypatch.setattr(encoding._Pipeline, "encode", slowly)
+    monkeypatch.setattr(ContextSession, "_cancel", told)
+    with opened(serving(), f"/v1/text-to-speech/tone:low/multi-stream-input?output_format={form}") as ws:
+        ws.send(json.dumps({"text": "beta " * 20, "context_id": "one"}))
+        eventually(is_encoding.is_set, "the packet in which the first word ends")
+        ws.send(json.dumps({"context_id": "one", "close_context": True}))
+        messages = [json.loads(ws.recv(timeout=WAIT_S))]
+        while not messages[-1].get("isFinal"):
+            messages.append(json.loads(ws.recv(timeout=WAIT_S)))
+    assert any(one.get("audio") for one in messages) and not any(one.get("alignment") for one in messages)
+
+
+@pytest.mark.parametrize("name", ["pcm_24000", "pcm_16000", "wav_44100", "ulaw_8000", "mp3_44100_32", "mp3_44100_128"])
+def test_an_encoder_knows_what_it_holds_back(name: str) -> None:
+    wanted, pcm, sent = FORMATS[name], np.zeros(RATE_HZ // 40, np.int16), b""
+    encoder = asyncio.run(open_encoder(wanted, RATE_HZ))
+    for _ in range(40):
+        sent += asyncio.run(encoder.encode(pcm))
+    if wanted.name == "mp3":
+        with av.open(io.BytesIO(sent)) as file:
+            sent_s = sum(frame.samples for frame in file.decode(audio=0)) / wanted.rate_hz
+    else:
+        sent_s = (len(sent) - 44 * (wanted.name == "wav")) / (1 if wanted.name == "ulaw" else 2) / wanted.rate_hz
+    assert 1.0 - encoder.held_samples / RATE_HZ == pytest.approx(sent_s, abs=0.001)
+    assert (sent_s == 1.0) == (name == "pcm_24000")

@@ -1,5 +1,6 @@
 """OpenAI's own client speaks to the server: formats, streams, errors, limits, and a client that leaves."""
 
+import asyncio
 import base64
 import io
 import json
@@ -16,6 +17,8 @@ import pytest
 from serve.serving import Served, Serving, eventually
 from tones import FRAME_SAMPLES, RATE_HZ, Script
 
+from studio.serve.adapters import openai as openai_adapter
+from studio.serve.adapters.speech import json_with_sound
 from studio.text.markdown import MarkdownStream
 from studio.text.ssml import SsmlReader
 
@@ -155,6 +158,30 @@ def test_times_of_one_answer_are_those_of_its_sound(client: openai.OpenAI) -> No
     assert fast_alpha["end_s"] == pytest.approx(alpha["end_s"] / 2, abs=0.002)
     assert fast_beta["end_s"] == pytest.approx(beta["end_s"] / 2, abs=0.002) == fast["duration_s"]
     assert len(base64.b64decode(fast["audio"])) / 2 / RATE_HZ == pytest.approx(fast["duration_s"], abs=0.05)
+
+
+def test_too_much_sound_for_one_answer_is_refused(serving: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(openai_adapter, "MAX_WHOLE_BYTES", RATE_HZ)
+    server = serving()
+    long = JSON | {"input": '<speak>a<break time="3s"/></speak>', "markup": "ssml"}
+    answer = httpx.post(f"{server.url}/v1/audio/speech", json=long)
+    assert answer.status_code == 400 and "too long for one JSON" in answer.json()["error"]["message"]
+    eventually(lambda: server.engine.free_slots() == server.engine.places, "the slot")
+
+
+@pytest.mark.parametrize("size", [0, 1, 2, 500_000])
+def test_one_answer_is_written_in_pieces(size: int) -> None:
+    """A whole one of a long speech would take the event loop for a third of a second."""
+    sound, rest = bytes(range(200)) * (size // 200) + b"x" * (size % 200), {"text": 'a "word" \U0001f600'}
+    response = json_with_sound("audio", sound, rest)
+
+    async def pieces() -> list[Any]:
+        return [piece async for piece in response.body_iterator]
+
+    found = asyncio.run(pieces())
+    assert max(map(len, found)) < 200_000
+    assert len(b"".join(found)) == int(response.headers["content-length"])
+    assert json.loads(b"".join(found)) == {"audio": base64.b64encode(sound).decode(), **rest}
 
 
 def test_failure_is_no_answer_with_words(serving: Serving) -> None:
