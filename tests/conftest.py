@@ -6,7 +6,8 @@ import ctypes
 import gc
 import os
 import sys
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -24,16 +25,37 @@ os.environ["HF_HUB_DISABLE_TELEMETRY"] = "1"
 _SLOW_FOLDERS = {"bench", "durability", "train"}
 _MARKS = {"playwright": "browser", "postgresql": "postgres"}
 _TESTS = Path(__file__).parent
+_TEST_S = {"browser": 3.0, "slow": 3.0, "postgres": 1.0}  # of a test with this mark; of others 0.02
+# Files that take longer than the marks of their tests tell.
+_FILE_S = {
+    "train/test_aligner.py": 90.0,
+    "durability/test_disk_faults.py": 400.0,
+}
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark tests of slow folders, and tests that use a browser or PostgreSQL, directly or through other fixtures."""
+def pytest_configure(config: pytest.Config) -> None:
+    """Let xdist keep the order of the files, in the place of that of their numbers of tests."""
+    config.option.loadscopereorder = False
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None]:
+    """Mark tests of slow folders, and tests that use a browser or PostgreSQL, directly or through other fixtures.
+
+    The longest files come first: at the end, processes that have no file left would wait for them.
+    """
     for item in items:
         if item.path.is_relative_to(_TESTS) and item.path.relative_to(_TESTS).parts[0] in _SLOW_FOLDERS:
             item.add_marker("slow")
         for fixture, mark in _MARKS.items():
             if fixture in getattr(item, "fixturenames", ()):
                 item.add_marker(mark)
+    yield
+    lengths: Counter[Path] = Counter()
+    for item in items:
+        lengths[item.path] += max((s for mark, s in _TEST_S.items() if item.get_closest_marker(mark)), default=0.02)
+    lengths |= Counter({_TESTS / file: s for file, s in _FILE_S.items()})
+    items.sort(key=lambda item: -lengths[item.path])
 
 
 def pytest_collection_finish() -> None:
