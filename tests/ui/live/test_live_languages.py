@@ -69,14 +69,6 @@ def test_failure_of_the_server_is_named_in_the_language_of_the_page(
     assert live.wait_status("the script fails at word 2").startswith(CATALOGUES["de"]["The server failed."])
 
 
-@pytest.mark.parametrize("language", [one for one in CATALOGUES if one != "en"])
-@pytest.mark.parametrize("width", [390, 1280])
-def test_longer_texts_fit(visit: Callable[..., LivePage], language: str, width: int) -> None:
-    live = visit(locale=language, viewport={"width": width, "height": 844})
-    live.open_advanced()
-    assert live.page.evaluate("document.documentElement.scrollWidth") <= width
-
-
 def test_address_carries_the_language_and_a_copied_link_does_not(visit: Callable[..., LivePage], chromium: Any) -> None:
     live = visit(locale="de-DE")
     page = live.page
