@@ -1,4 +1,4 @@
-"""Every page is opened once, for what all pages share: title, skip link, looks, 200% zoom and accessibility.
+"""Every page is opened once for what all share: title, weight, shifts, skip link, looks, zoom and accessibility.
 
 A stored picture is a row of the page's six screenshots, at three widths and in both themes, each an eighth of its size
 and grey: small shifts of letters disappear, and shifts of controls remain. After an intended change, look at the page
@@ -20,7 +20,17 @@ from PIL import Image
 from ui.conftest import Server
 from ui.owner_site import Site
 from ui.site.test_axe import violations
-from ui.site.test_page_load import COMPONENTS, DOCUMENTS, DRAWN, READY, Opening
+from ui.site.test_page_load import (
+    COMPONENTS,
+    DOCUMENTS,
+    DRAWN,
+    PAGES,
+    READY,
+    Opening,
+    check_shifts,
+    check_weight,
+    watched,
+)
 from ui.waits import comes_to
 
 from studio.core.traces.trace_writer import TraceWriter
@@ -119,7 +129,7 @@ def opened(site: Site, opening: Opening, path: str, request: pytest.FixtureReque
     """A page in a context of its own, signed in as the owner; it may log no error and call no other host."""
     context = opening(viewport={"width": 1280, "height": HEIGHT}, timezone_id="UTC")
     site.sign_in(context)
-    page = context.new_page()
+    page = watched(context.new_page())
     root = request.getfixturevalue("raters").url if path == "arena" else site.url
     offline = f"{asset_path()[1:]}/page/offline/en.html"
     address = (
@@ -208,6 +218,10 @@ def check_zoom(page: Any) -> None:
 def test_page(opened: Any, path: str, tmp_path: Path) -> None:
     if path in TITLES:
         comes_to(opened.title, f"{TITLES[path]} · Streaming-TTS Studio")
+    if path in DOCUMENTS:
+        check_weight(opened)
+    if path in PAGES:
+        check_shifts(opened)
     if path in ALONE:
         assert opened.get_by_role("navigation").count() == 0
         assert opened.locator(".skip:visible").count() == 0
