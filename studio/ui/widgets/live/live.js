@@ -58,8 +58,8 @@ export class Live {
     this.lastWord = new LastWordHint(root, () => this.phase === "open" && this.mode === "keyboard");
     this.collectForm = new CollectForm(root, server);
     this.timeline = new Timeline(root, server);
-    const on = { stopAndStore: () => this.stopAndStore(), volume: () => this.player.volume };
-    this.history = new History(root, server, on);
+    const onHistory = { stopAndStore: () => this.stopAndStore(), volume: () => this.player.volume };
+    this.history = new History(root, server, onHistory);
     this.settings = new Settings(root, this.params, new Terms(props.terms), {
       set: () => this.address.changed(),
       isActive: () => this.isActive,
