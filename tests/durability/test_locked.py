@@ -83,9 +83,12 @@ def test_every_change_is_refused_in_time_and_succeeds_later(desk: Desk, tmp_path
         health = desk.http.get("/health")
     assert health.status_code == 200
     for name, (took_s, answer) in answers.items():
+        assert took_s < ANSWERED_S, (name, took_s)
+        if name.startswith("next"):  # reads: the rater was seen just now, and no trial is shown for the first time
+            assert answer.status_code == 200, (name, answer.status_code, answer.text)
+            continue
         assert answer.status_code == 503, (name, answer.status_code, answer.text)
         assert "lock" in answer.json()["message"] and "Retry-After" in answer.headers, (name, answer.text)
-        assert took_s < ANSWERED_S, (name, took_s)
     for name, call in calls.items():
         answer = call()
         assert answer.status_code == 200, (name, answer.text)
