@@ -43,8 +43,7 @@ LOCKED = "LOCKED"
 LOCK_WAIT_S = 0.2  # here; `test_locked.py` measures the times of a server
 FULL = ("ENOSPC", "EDQUOT")  # a disk that can still be read and replace existing data
 DENSE = 12  # points at the start of a write that are all tried
-# These differ from another fault at the same point by what the process is told, not by where it can be: a third of the
-# points does, and evenly.
+# These differ from another fault at the same point by what the process is told, not by where it can be: even points do.
 EVEN = ("EDQUOT", "EROFS", "SIGTERM")
 
 
@@ -69,13 +68,12 @@ class Disk:
         return used
 
 
-def points(cost: int, most: int, fault: str) -> list[int]:
-    """Points of a write of so many units, evenly from the first to the last; most faults are dense at both ends."""
-    most = max(2, most // 3) if fault in EVEN else most
+def points(cost: int, most: int, dense: bool) -> list[int]:
+    """Points of a write of so many units, evenly from the first to the last; dense at both ends where that is asked."""
     if cost <= most:
         return list(range(cost))
     evenly = {round(n * (cost - 1) / (most - 1)) for n in range(most)}
-    if fault in EVEN:
+    if not dense:
         return sorted(evenly)
     return sorted(evenly | set(range(min(DENSE, cost))) | set(range(max(0, cost - 4), cost)))
 
@@ -93,7 +91,7 @@ class Sweep:
     def run(self) -> dict[str, object]:
         """Try all points."""
         cost = self._cost()
-        tried = [0] if self.fault == LOCKED else points(cost, self.most, self.fault)
+        tried = [0] if self.fault == LOCKED else points(cost, self.most, self.fault not in EVEN)
         for number, units in enumerate(tried, 2):
             (self._ends if self.fault in SIGNALS else self._fails)(number, units)
         self.open.close()
