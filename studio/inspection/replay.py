@@ -20,7 +20,7 @@ from studio.markup.stretched import IDLE_MS, StretchedUtterance
 
 _SEGMENT_TIMEOUT_S = 60.0  # a replay that diverged may never make the awaited segment
 _UNLIMITED = 2**53  # samples
-_IDLE_S = 5.0  # without events, after which an utterance without an end is taken to wait for text
+_IDLE_S = 5.0  # without events, until an utterance without an end is assumed to wait for text
 _POLL_S = 0.02  # sound that a stretcher holds back comes without an event
 _PROVENANCE = ("git_sha", "versions", "device", "threads", "dtype", "vocoder", "checkpoint_sha256")
 
@@ -44,10 +44,10 @@ class Replay:
 def replay(engine: Engine, before: Trace) -> Replay:
     """Speak a trace's text again, with the same voice, seed, temperature, options and speed.
 
-    At the voice's own speed the arrival times of text do not change the sound, but flushes and revisions do: segments
-    that a flush started are made with the same words committed, and a revision is sent when the sound that it left was
-    made. At another speed, pauses of the voice change it, too. Changes of options within the utterance are not
-    replayed; ``differences`` says so.
+    At the voice's own speed the arrival times of text do not change the sound, but those of flushes and revisions do:
+    segments started by a flush are made with the same words committed, and a revision is sent when the sound that it
+    kept has been made. At another speed, pauses of the voice change it, too. Changes of options within the utterance
+    are not replayed, but listed in ``differences``.
 
     Raises BadFile: the trace holds no events, or no request; BadVoice, BadOption: the voice is missing, or has no such
     options.

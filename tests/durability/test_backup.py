@@ -106,7 +106,8 @@ def test_commands_report_what_they_did(site: Site, tmp_path: Path, monkeypatch: 
     assert (data / "settings.toml").read_text() == settings
     assert (data / "systems.toml").read_text() == (tmp_path / "mine.toml").read_text()
     assert (data / "given-lexicon.txt").read_text() == words.read_text()
-    assert "given with --settings or --lexicon is not in the backup" in run("backup", tmp_path / "plain", "--data", site.data)
+    plain = run("backup", tmp_path / "plain", "--data", site.data)
+    assert "given with --settings or --lexicon is not in the backup" in plain
     assert found_in(data) >= site.saved
     for arguments in (["backup", target, "--data", site.data], ["restore", target, "--data", data]):
         assert isinstance(CliRunner().invoke(cli, [str(one) for one in arguments]).exception, BadOption)
