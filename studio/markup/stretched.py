@@ -139,7 +139,7 @@ class StretchedUtterance(EventFeed):
                 self._starts = {i: sample for i, sample in self._starts.items() if i < event.words}
                 self._emit(event, from_sample=self._sent)
             case ev.Cancelled():
-                self._finish(event.t_ms)  # words of it were told already
+                self._finish(event.t_ms)  # its words were reported already
                 sample = min(self._played, self._sent)
                 word = max((i for i, start in self._starts.items() if start < sample), default=None)
                 self._emit(event, sample=sample, word=word)
@@ -167,12 +167,11 @@ class StretchedUtterance(EventFeed):
             self._sent += len(pcm)
 
     def _finish(self, t_ms: float) -> None:
-        """Send the stretcher's remaining samples, cut or padded to the length from which word times are calculated."""
+        """Send the stretcher's remaining samples, in the length from which word times are calculated."""
         stretcher, self._stretcher = self._stretcher, None
         left = self._stretched(self._made) - self._sent
         if stretcher is not None and left > 0:
-            rest = stretcher.finish()[:left]
-            self._send(np.concatenate([rest, np.zeros(left - len(rest), np.int16)]), t_ms)
+            self._send(stretcher.finish(left), t_ms)
 
     # --- pauses of the typing ----------------------------------------------------------------------------
 

@@ -37,9 +37,10 @@ class Stretcher:
         self._at += len(pcm)
         return self._pushed(frame)
 
-    def finish(self) -> np.ndarray:
-        """The last samples."""
-        return self._pushed(None)
+    def finish(self, samples: int | None = None) -> np.ndarray:
+        """The last samples [T]; with ``samples``, cut or padded to this length."""
+        rest = self._pushed(None)[:samples]
+        return rest if samples is None else np.pad(rest, (0, samples - len(rest)))
 
     def _pushed(self, frame: Any) -> np.ndarray:
         self._graph.push(frame)

@@ -88,13 +88,11 @@ class WholeEvents:
         self.finish_sound(ended.t_ms + self.before.t_ms)
 
     def finish_sound(self, at_ms: float) -> None:
-        """Send what is held back of sound that was made, in the length that the times of words were counted with."""
+        """Send the stretcher's remaining samples, in the length from which word times are calculated."""
         stretcher, self._stretcher = self._stretcher, None
         left = self._to_whole(self._made) - self.so_far.samples
         if stretcher is not None and left > 0:
-            rest = stretcher.finish()[:left]
-            pcm = np.concatenate([rest, np.zeros(left - len(rest), np.int16)])
-            self.emit(ev.Audio(sample=self.so_far.samples, pcm=pcm), at_ms=at_ms)
+            self.emit(ev.Audio(sample=self.so_far.samples, pcm=stretcher.finish(left)), at_ms=at_ms)
             self.so_far.samples += left
 
     def begin(self, part: Part) -> None:
@@ -231,7 +229,7 @@ class WholeEvents:
         if self._has_told_cancel:
             return
         self._has_told_cancel = True
-        self.finish_sound(self.now_ms())  # words of it were told already
+        self.finish_sound(self.now_ms())  # its words were reported already
         sample, words, count = min(self.cancelled_sample, self.so_far.samples), self._words, 0
         while self._ends.get(count, sample + 1) <= sample:
             count += 1
