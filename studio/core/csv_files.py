@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
+from itertools import accumulate, islice
 from pathlib import Path
 from typing import Literal, Protocol
 
@@ -28,7 +28,8 @@ _SEPARATORS = ",;\t|"
 _BLANK = re.compile(r"[\s,;\"\ufeff]*(?:(?:#[^,;\t|\r\n]*+[\r\n][\s\"\ufeff]*+)++(?=[^\r\n]*[,;\t|]))?")
 _SEP_LINE = re.compile(r"\"?sep=([,;|\t]|\\t)\"?[,;|\t ]*(?:\r\n|\r|\n|\Z)", re.IGNORECASE)
 _NUMBER = re.compile(r"[-+]?(?:\d+[.,]?\d*|[.,]\d+)(?:[eE][-+]?\d{1,4})?", re.ASCII)
-_ROWS_AT_A_TIME = 4096
+_ROWS_AT_A_TIME = 256  # few enough that garbage collection rarely sees them
+_LINE_BREAK = re.compile("\r\n|\r|\n")
 _HEADER_BYTES = 1 << 16  # the line with the column names
 _LINES_SEEN = 20  # lines used to detect the separator
 
@@ -257,26 +258,33 @@ class _Shared(dict[str, str]):
         return shared
 
 
+def _last_lines(rows: list[list[str]], first: int, last: int) -> Sequence[int]:
+    """Number of the line in which each row ends, for rows of the lines after ``first`` up to ``last``."""
+    if last - first == len(rows):
+        return range(first + 1, last + 1)
+    lengths = (1 + sum(len(_LINE_BREAK.findall(cell)) for cell in row) for row in rows)
+    return list(accumulate(lengths, initial=first))[1:]
+
+
 def _by_column(reader: _Cells, keys: list[str], lines: _Lines) -> tuple[Sequence[int], dict[str, list[str]]]:
     """Numbers and cells as ``_rows``; many rows at a time, each column in one pass."""
     shared = _Shared(lines.strip)
     numbers, columns = array("q"), [list[str]() for _ in keys]
     error: csv.Error | None = None
     while error is None:
-        rows, ends = list[list[str]](), list[int]()
+        rows, first = list[list[str]](), reader.line_num
         try:
-            for row in islice(reader, _ROWS_AT_A_TIME):
-                rows.append(row)
-                ends.append(reader.line_num)
+            rows.extend(islice(reader, _ROWS_AT_A_TIME))
         except csv.Error as one:
             error = one  # raised after errors of the lines before it
         if not rows and error is None:
             break
+        ends = _last_lines(rows, first, reader.line_num)
         is_regular = set(map(len, rows)) == {lines.columns} and ends[-1] <= lines.most
         if not is_regular or not all(map(str.strip, next(zip(*rows, strict=True)))):
             found = [(end, cells) for end, row in zip(ends, rows, strict=True) if (cells := lines.cells(end, row))]
             ends, rows = [end for end, _ in found], [cells for _, cells in found]
-        numbers.extend(ends if not lines.skipped else [lines.skipped + end for end in ends])
+        numbers.extend(lines.skipped + end for end in ends)
         for column, cells in zip(columns, zip(*rows, strict=True), strict=False):
             column.extend(map(shared.__getitem__, cells))
     if error is not None:

@@ -171,6 +171,8 @@ def test_twelve_megabytes_take_two_seconds_at_most(line: str) -> None:
         "a,b,\n1,2,3\n 4 ,,\n,5\n\n , ,\n6\n7,8,9\n",
         "sep=;\n\na;b\n1;2\n\n3;4\n",
         'a,b\n1,"two\nlines"\n3,4\n',
+        'a,b\r\n\r\n1,"two\r\nlines"\r\n3,"\r\n\r\n"\r\n5,6\r\n"\r7",8\r\n',
+        'a,b\n1,"two\nlines"\n3,4\n5,6" 7\n',
         "a,b\n1,2\n3,4\n5,6\n7,8,9\n",
         'a,b\n1,2\n3,4,5\n6,"7" 8\n',
         'a,b\n1,2\n3,4\n6,"7" 8\n',

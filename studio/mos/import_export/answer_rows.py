@@ -184,25 +184,24 @@ def read_rows(table: AnswerTable, columns: Mapping[str, str]) -> tuple[AnswerRow
     named = [what for what in _NAMES if what in columns]
     others = [what for what in columns if what not in named]
     lines = zip(*(table.cells[columns[what]] for what in others), strict=True)
-    names = (map(_name, table.cells[columns[what]]) if what in named else repeat(None) for what in _NAMES)
+    of_cells = {what: {cell: _name(cell) for cell in set(table.cells[columns[what]])} for what in named}
+    bad = {name for of_cell in of_cells.values() for name in of_cell.values() if not 0 < len(name) <= _NAME_CHARS}
+    names = (map(of_cells[w].__getitem__, table.cells[columns[w]]) if w in named else repeat(None) for w in _NAMES)
     known: dict[tuple[str, ...], _Line] = {}
-    checked: set[str | None] = {None}
     for number, (key, rater, item) in enumerate(zip(lines, *names, strict=False)):
-        if (line := known.get(key)) is None or rater not in checked or item not in checked:
+        if (line := known.get(key)) is None or rater in bad or item in bad:
             own = {what: name for what, name in zip(_NAMES, (rater, item), strict=True) if name is not None}
             if line is None:
                 cells = own | {what: _name(cell) for what, cell in zip(others, key, strict=True)}
                 line = known[key] = _read_line(cells, as_word, distinct, table.where(number))
             elif not line.missing:
                 _check_names(own, table.where(number))
-            if not line.missing:
-                checked |= {rater, item}
         if line.missing:
             left_out[line.missing] += 1
             continue
         for code in line.codes:
-            raters.append(rater or line.rater)
-            items.append(item or line.item)
+            raters.append(rater)
+            items.append(item)
             codes.append(code)
         if len(codes) > _MAX_VOTES:
             raise BadFile(f"{table.name} has more than {_MAX_VOTES:,} votes", "give a part of them")
@@ -224,11 +223,9 @@ def _name(cell: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """A parsed line: codes of its answers among the distinct ones, rater and script; or what it lacks."""
+    """A parsed line: codes of its answers among the distinct ones, or what it lacks."""
 
     codes: list[int]
-    rater: str | None = None
-    item: str | None = None
     missing: str = ""
 
 
@@ -244,7 +241,7 @@ def _read_line(cells: Cells, as_word: Mapping[str, str], distinct: dict[AnswerRo
     _check_names(cells, where)
     rows = _votes(cells, where) if "wins_a" in cells else [_row(cells, where)]
     codes = [distinct.setdefault(row, len(distinct)) for row in rows]
-    return _Line(codes, cells.get("rater"), cells.get("item"))
+    return _Line(codes)
 
 
 def _is_missing(what: str, cells: Cells) -> bool:
