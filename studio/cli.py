@@ -11,11 +11,12 @@ import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
+from studio import __version__
 from studio.commands.app import app
 from studio.commands.backup import backup, restore
 from studio.commands.bench import bench, evaluate
@@ -68,6 +69,23 @@ cli = typer.Typer(
     pretty_exceptions_enable=False,
     help="Streaming-TTS Studio: speech that starts before the text is finished.",
 )
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print_line(f"studio {__version__}")
+        raise typer.Exit
+
+
+@cli.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Options of ``studio`` itself."""
+
+
 cli.add_typer(train, name="train")
 cli.add_typer(evaluate, name="eval")
 cli.add_typer(bench, name="bench")

@@ -58,6 +58,14 @@ def say(monkeypatch, capsys):
     return run
 
 
+def test_version_is_printed(capsys, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["studio", "--version"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 0
+    assert capsys.readouterr().out == f"studio {studio.__version__}\n"
+
+
 def test_wav_and_trace_are_written(say, voices, tmp_path):
     wav, trace = tmp_path / "a.wav", tmp_path / "a.trace"
     done = say(voices, TEXT, "-o", wav, "--trace", trace, "--window", 4, "--hop", 2, "--seed", 5)

@@ -4,7 +4,6 @@ Independent of torch, gradio and web frameworks. Changes go through the store's 
 resolves once they are on disk.
 """
 
-import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
@@ -37,7 +36,6 @@ from studio.mos.store.database import Store
 from studio.mos.store.tables import AnswerCreate, AnswerPublic, Campaign, Rater, System, row_id
 
 LADDER = "/arena"  # the public page of all open arenas
-_SEEN_STEP_S = 60.0  # resolution of a rater's ``seen_at``; saves a write per trial
 
 
 class ListeningTests:
@@ -98,65 +96,66 @@ class ListeningTests:
             stages.check_open(session, run.id, visitor.role)
             return visitor_view(session, run, self._entry_stage(session, run, visitor))
 
-    def consent(self, visitor: Visitor, stage: str, data: dict[str, Any]) -> "Future[dict[str, Any]]":
-        """Process a visitor's consent; on agreement the visitor becomes a rater and gets a rater's token.
+    def consent(self, visitor: Visitor, stage: str, data: dict[str, Any]) -> "Future[int | dict[str, Any]]":
+        """Process a visitor's consent. On agreement the visitor becomes a rater, whose id is the result for ``next``;
+        otherwise the result is the last view, of a visitor who declined or for whom the test has no room.
 
         Raises (from the future): NotThisStage, NotOpen, BadMessage, TooMany.
         """
 
-        def work(session: Session) -> dict[str, Any]:
+        def work(session: Session) -> int | dict[str, Any]:
             run = self._run_of_visitor(session, visitor)
             rater = find_rater(session, run.id, visitor.identity)  # a repeated call changes nothing
             if rater is None and self._entry_stage(session, run, visitor) == "full":
                 return visitor_view(session, run, "full")
             rater = rater or stages.accept_consent(session, run, visitor, stage, data)
-            if rater is None:
-                return visitor_view(session, run, "refused")
-            stages.assign_next_battle(session, run, rater)
-            return self._next_view(session, rater, run, holds=None)
+            return visitor_view(session, run, "refused") if rater is None else row_id(rater)
 
         return self.store.write(work)
 
-    def stage(self, rater_id: int, stage: str, data: dict[str, Any]) -> "Future[dict[str, Any]]":
-        """Complete a stage; returns the next view. Raises NotThisStage, NotOpen, BadMessage."""
+    def stage(self, rater_id: int, stage: str, data: dict[str, Any]) -> "Future[None]":
+        """Complete a stage; ``next`` has the following view. Raises NotThisStage, NotOpen, BadMessage."""
 
-        def work(session: Session) -> dict[str, Any]:
+        def work(session: Session) -> None:
             rater, run = self._rater(session, rater_id)
             stages.complete_stage(session, run, rater, stage, data)
-            return self._next_view(session, rater, run, holds=rater_id)
 
         return self.store.write(work)
 
-    def next(self, rater_id: int) -> "Future[dict[str, Any]]":
+    def next(self, rater_id: int, *, is_new: bool = False) -> "Future[dict[str, Any]]":
         """The rater's current view; records the first display of a trial. Blocks while it reads. Raises NotOpen.
 
         Where a view assigns nothing, it is read outside the writer's transaction, which then only records its display:
         writers of several processes wait for each other. After a finished part, the view and token are those of the
         next part.
+
+        Args:
+            is_new: the browser has no token of a rater yet; the view includes it.
         """
+        holds = None if is_new else rater_id
         with self.store.read() as session:
             rater, run = self._rater(session, rater_id)
             stages.check_may_start(session, rater)
             if not run.kind.is_standing and not is_part_finished(rater):
                 view, new = stage_view(session, run, rater, partial(self.access.clip_key, rater_id))
-                return self._recorded(view, rater, new)
+                return self._recorded(self._with_token(view, rater, holds), rater, new)
 
         def work(session: Session) -> dict[str, Any]:
             rater, run = self._rater(session, rater_id)
             stages.assign_next_battle(session, run, rater)
-            return self._next_view(session, rater, run, holds=rater_id)
+            return self._next_view(session, rater, run, holds)
 
         return self.store.write(work)
 
     def _recorded(self, view: dict[str, Any], rater: Rater, new: str | None) -> "Future[dict[str, Any]]":
         """The view, once its display is on disk; ``new`` is a trial that it shows for the first time."""
-        if new is None and not _is_stale(rater):
+        if new is None and not stages.is_stale(rater):
             shown: Future[dict[str, Any]] = Future()
             shown.set_result(view)
             return shown
 
         def work(session: Session) -> dict[str, Any]:
-            stages.record_seen(session, row_id(rater), new)
+            stages.record_seen(session, rater, new)
             return view
 
         return self.store.write(work)
@@ -289,16 +288,15 @@ class ListeningTests:
         return row, role
 
     def _next_view(self, session: Session, rater: Rater, run: LoadedCampaign, holds: int | None) -> dict[str, Any]:
-        """A rater's view in their current part of the session.
-
-        Args:
-            holds: the rater whose token the browser has; the response for another rater includes a new token.
-        """
+        """A rater's view in their current part of the session."""
         rater, run = self._rater(session, row_id(enter_next_part(session, rater, run, partial(self.run_of, session))))
-        out, new = stage_view(session, run, rater, partial(self.access.clip_key, row_id(rater)))
-        if new is not None or _is_stale(rater):
-            stages.record_seen(session, row_id(rater), new)
-        return out if rater.id == holds else out | {"token": self.access.rater_token(row_id(rater))}
+        view, new = stage_view(session, run, rater, partial(self.access.clip_key, row_id(rater)))
+        stages.record_seen(session, rater, new)
+        return self._with_token(view, rater, holds)
+
+    def _with_token(self, view: dict[str, Any], rater: Rater, holds: int | None) -> dict[str, Any]:
+        """A rater's view, with a token unless the browser holds that of this rater already."""
+        return view if rater.id == holds else view | {"token": self.access.rater_token(row_id(rater))}
 
     def _entry_stage(self, session: Session, run: LoadedCampaign, visitor: Visitor) -> str:
         """A visitor's first stage: consent, or full if all quotas are filled (previews are exempt)."""
@@ -324,11 +322,6 @@ class ListeningTests:
     def clear_campaign_cache(self) -> None:
         """Clear the cache after a campaign was opened, closed or changed."""
         self._running.clear()
-
-
-def _is_stale(rater: Rater) -> bool:
-    """Whether ``seen_at`` has to be written again."""
-    return abs(time.time() - rater.seen_at) > _SEEN_STEP_S  # the clock may be set back
 
 
 def _replaced(campaign_id: int, session: Session) -> set[int]:

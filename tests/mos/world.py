@@ -148,9 +148,13 @@ class RaterSession:
     def send(self, stage: str, **data: Any) -> dict[str, Any]:
         visitor = self.world.listening.access.visitor_of(self.token)
         if visitor is None:
-            return self.world.listening.stage(self.rater_id, stage, data).result(30)
-        shown = self.world.listening.consent(visitor, stage, data).result(30)
-        self.token = shown.pop("token", self.token)
+            self.world.listening.stage(self.rater_id, stage, data).result(30)
+            return self.next()
+        agreed = self.world.listening.consent(visitor, stage, data).result(30)
+        if not isinstance(agreed, int):
+            return agreed
+        shown = self.world.listening.next(agreed, is_new=True).result(30)
+        self.token = shown.pop("token")
         return shown
 
     def agree(self) -> "RaterSession":

@@ -30,6 +30,7 @@ from studio.mos.store.tables import Answer, Campaign, Passage, Rater, Trial, row
 
 MAX_UNFINISHED = 5000  # unfinished raters of a campaign within a day; bounds the rows that one link can create
 _DAY_S = 86_400.0
+_SEEN_STEP_S = 60.0  # resolution of a rater's ``seen_at``; saves a write per trial
 
 
 class NotThisStage(StudioError):
@@ -197,10 +198,16 @@ def open_trials(session: Session, rater: Rater) -> tuple[list[str], int]:
     return [trial for trial, answer in rows if answer is None], len(rows)
 
 
-def record_seen(session: Session, rater_id: int, issued: str | None) -> None:
-    """Record the time of a rater's call, and the first display of the trial ``issued``."""
+def is_stale(rater: Rater) -> bool:
+    """Whether ``seen_at`` has to be written again."""
+    return abs(time.time() - rater.seen_at) > _SEEN_STEP_S  # the clock may be set back
+
+
+def record_seen(session: Session, rater: Rater, issued: str | None) -> None:
+    """Record the time of a rater's call if it is stale, and the first display of the trial ``issued``."""
     now = time.time()
-    session.connection().execute(update(Rater).where(col(Rater.id) == rater_id).values(seen_at=now))
+    if is_stale(rater):
+        session.connection().execute(update(Rater).where(col(Rater.id) == rater.id).values(seen_at=now))
     if issued is not None:
         first = update(Trial).where(col(Trial.id) == issued, col(Trial.issued_at).is_(None))
         session.connection().execute(first.values(issued_at=now))

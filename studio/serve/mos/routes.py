@@ -4,6 +4,7 @@ A change is answered only after it is on disk. Every error is ``{"code", "messag
 """
 
 import asyncio
+from typing import Any
 
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.responses import Response
@@ -79,20 +80,25 @@ def _join_routes(listening: ListeningTests, auth: TokenAuth) -> APIRouter:
 def _session_routes(listening: ListeningTests, auth: TokenAuth) -> APIRouter:
     routes = APIRouter(prefix="/mos")
 
+    async def next_view(rater: int, *, is_new: bool = False) -> dict[str, Any]:
+        return await asyncio.wrap_future(await run_in_threadpool(listening.next, rater, is_new=is_new))
+
     @routes.get("/next")
     async def next_screen(request: Request) -> Response:
         caller = auth.caller(request)
         if isinstance(caller, Visitor):
             return private_json(await run_in_threadpool(listening.visitor_view, caller))
-        return private_json(await asyncio.wrap_future(await run_in_threadpool(listening.next, caller)))
+        return private_json(await next_view(caller))
 
     @routes.post("/stage", openapi_extra=takes(StageCreate))
     async def stage(request: Request) -> Response:
         caller = auth.caller(request)
         body = await read_body(request, StageCreate)
-        if isinstance(caller, Visitor):
-            return private_json(await asyncio.wrap_future(listening.consent(caller, body.stage, body.data)))
-        return private_json(await asyncio.wrap_future(listening.stage(caller, body.stage, body.data)))
+        if not isinstance(caller, Visitor):
+            await asyncio.wrap_future(listening.stage(caller, body.stage, body.data))
+            return private_json(await next_view(caller))
+        agreed = await asyncio.wrap_future(listening.consent(caller, body.stage, body.data))
+        return private_json(await next_view(agreed, is_new=True) if isinstance(agreed, int) else agreed)
 
     @routes.post("/answer", openapi_extra=takes(AnswerCreate))
     async def add_answer(request: Request) -> Response:

@@ -17,8 +17,7 @@ def rate(site):
     """Add an answer to a site, and return its acknowledgement."""
     listening = open_listening_tests(site.url, site.folder)
     visitor = listening.access.visitor_of(listening.join("bench", site.key, "somebody", {}, {})["token"])
-    agreed = listening.consent(visitor, "consent", {"agreed": True, "version": 1}).result()
-    rater = listening.access.rater_of(agreed["token"])
+    rater = listening.consent(visitor, "consent", {"agreed": True, "version": 1}).result()
     for stage in ("instructions", "level"):
         listening.stage(rater, stage, {}).result()
     trial = listening.next(rater).result()["trial"]["trial"]
