@@ -62,6 +62,9 @@ def add(
     max_concurrent: Annotated[int | None, typer.Option(help="Utterances at once.")] = None,
 ) -> None:
     """Add a system, which then is a voice everywhere: the page, say, synth, benches, listening tests."""
+    import shlex
+    import shutil
+
     from studio.systems.combined import systems_file
     from studio.systems.settings import change_systems, check_system
 
@@ -100,6 +103,8 @@ def add(
         "max_concurrent": max_concurrent,
     }
     system = check_system(name, {key: value for key, value in fields.items() if value not in (None, "", ())})
+    if (program := command or lines or python) and shutil.which(shlex.split(program)[0]) is None:
+        raise BadOption(f"there is no program {shlex.split(program)[0]!r:.200}", "install it, or give its whole path")
     file = systems_file()
 
     def declare(declared: dict[str, Any]) -> None:

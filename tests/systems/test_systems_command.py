@@ -99,6 +99,13 @@ def test_a_name_is_taken_once(file: Path, tmp_path: Path) -> None:
         all_cards(tmp_path / "voices")
 
 
+@pytest.mark.parametrize("option", [("--command", "absent -q"), ("--lines", "absent"), ("--python", "absent a:b")])
+def test_a_missing_program_is_not_added(file: Path, option: tuple[str, str]) -> None:
+    refused = CliRunner().invoke(cli, ["systems", "add", "tiny", *option])
+    assert isinstance(refused.exception, BadOption) and "no program 'absent'" in refused.exception.what
+    assert declared_systems() == {}
+
+
 def test_a_settings_file_declares_systems_beside_serve(file: Path, tmp_path: Path) -> None:
     from studio.serve.settings import load_settings
 

@@ -1,7 +1,7 @@
 // Entries of the history: their limits, what a row says, and where its links lead.
 
 import { displayName } from "../../options/option_controls.js";
-import { decimal, t } from "../../page/translate.js";
+import { decimal, language, t } from "../../page/translate.js";
 
 export const LIMITS = { entries: 20, bytes: 50_000_000 };
 const NAME_CHARS = 40; // of a file's name
@@ -33,8 +33,8 @@ export function evicted(entries, limits = LIMITS) {
 export function describe({ dateMs, settings, seconds, mode }, nowMs = Date.now()) {
   const date = new Date(dateMs);
   const isToday = date.toDateString() === new Date(nowMs).toDateString();
-  const time = date.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
-  const when = isToday ? time : `${date.toLocaleDateString([], { month: "short", day: "numeric" })}, ${time}`;
+  const time = date.toLocaleTimeString(language, { hour: "2-digit", minute: "2-digit" });
+  const when = isToday ? time : `${date.toLocaleDateString(language, { month: "short", day: "numeric" })}, ${time}`;
   const voice = settings.voice.split(":").map(displayName).join(": ");
   return [when, voice, `${decimal(seconds, 1)} s`, mode === "old" ? t("by sentences") : ""].filter(Boolean).join(" · ");
 }
