@@ -143,8 +143,10 @@ def test_a_system_alone_opens_without_voices(file: Path, tmp_path: Path) -> None
 ADD_SYSTEMS = """
 import sys
 from pathlib import Path
+from studio.core import locks
 from studio.systems.settings import change_systems, check_system
 
+locks.LOCK_WAIT_S = 120.0  # the machine may be busy
 system = check_system("x", {"kind": "command", "command": "cat"})
 for number in range(10):
     change_systems(Path(sys.argv[1]), lambda there: there.update({f"{sys.argv[2]}{number}": system}))
