@@ -25,14 +25,13 @@ from studio.commands.desktop import desktop
 from studio.commands.inspect import compare, inspect
 from studio.commands.library import library
 from studio.commands.measure import measure, synth, timing
-from studio.commands.say import say
+from studio.commands.say import say, words
 from studio.commands.systems import systems
 from studio.commands.talk import talk
 from studio.commands.traces import force, replay
 from studio.commands.train import train
 from studio.commands.type import type_
 from studio.commands.voices import voices
-from studio.commands.words import words
 from studio.core.checks import escape_unprintable
 from studio.core.errors import StudioError
 from studio.core.terminal import print_line

@@ -18,6 +18,9 @@ Voices = Annotated[Path, typer.Option(help="Folder of voices.", envvar="STUDIO_V
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
 VoiceName = Annotated[str, typer.Option(help="Voice, as name[:speaker]; the first voice by default.")]
 Vocoder = Annotated[str, typer.Option(help="Vocoder, by default the voice's own; `studio voices info` lists them.")]
+FamilyOption = Annotated[
+    list[str] | None, typer.Option("--option", help="Option of the family, name=value. Repeatable.")
+]
 Threads = Annotated[int, typer.Option(min=1, max=256, help="CPU threads; more than one helps large nets only.")]
 Texts = Annotated[Path, typer.Option(help="Text file, one text a line.")]
 Count = Annotated[int, typer.Option(min=1, help="Number of texts, from the first.")]

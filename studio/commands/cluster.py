@@ -16,6 +16,7 @@ from studio.deploy.hosting import Hosting
 from studio.serve.settings import MIN_KEY_CHARS, load_settings
 
 KEY_VARIABLE = "STUDIO_REPLICA_KEY"
+_NOT_OF_HOSTING = {"settings", "networks", "is_open", "fronts", "replica_options"}
 
 
 class Arguments(BaseModel):
@@ -56,20 +57,7 @@ def application(args: Arguments) -> Any:
         raise BadOption(
             "fronts and replicas have no key between them", f"set {KEY_VARIABLE} to at least {MIN_KEY_CHARS} characters"
         )
-    hosting = Hosting(
-        settings,
-        normaliser,
-        settings_file=args.settings,
-        voices=args.voices,
-        lexicon=args.lexicon,
-        device=args.device,
-        vocoder=args.vocoder,
-        places=args.places,
-        queue=args.queue,
-        threads=args.threads,
-        database=args.database,
-        data=args.data,
-    )
+    hosting = Hosting(settings, normaliser, settings_file=args.settings, **args.model_dump(exclude=_NOT_OF_HOSTING))
     drain_s = settings.replica_drain_ms / 1000.0
     replicas = replicas_of(hosting, key, args.networks, drain_s, args.replica_options)
     return FrontServer.options(num_replicas=args.fronts).bind(settings, key, replicas)

@@ -1,4 +1,4 @@
-"""``studio say``: speak a text, a pipe or recorded arrivals."""
+"""``studio say``: speak a text, a pipe or recorded arrivals; ``studio words``: its spoken words, without a voice."""
 
 import codecs
 import json
@@ -11,15 +11,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from studio.bench.options import Device, Threads, Vocoder, VoiceName, Voices
-from studio.commands.common import Speed, check_output_file
+from studio.bench.options import Device, FamilyOption, Threads, Vocoder, VoiceName, Voices
+from studio.commands.common import Json, Speed, check_output_file
 from studio.commands.lexicon import LexiconFile, normaliser
 from studio.core.errors import BadFile, BadOption, BadText
 from studio.core.files import read_bounded
 from studio.core.folders import VOICES
 from studio.core.plurals import counted
 from studio.core.speaking import PUSH_CHARS, Arrival, at_once, save_audio, speak, typed
-from studio.core.terminal import print_line
+from studio.core.terminal import print_json, print_line
+from studio.core.text.language import DEFAULT, in_language
+from studio.core.text.livetext import MAX_FIELD_CHARS
+from studio.core.text.words import whole_text
 from studio.desktop.devices import TO_FILE, sounddevice_module
 from studio.markup import Markup
 
@@ -43,9 +46,7 @@ def say(
         ),
     ] = None,
     voice: VoiceName = "",
-    option: Annotated[
-        list[str] | None, typer.Option("--option", help="Option of the family, name=value. Repeatable.")
-    ] = None,
+    option: FamilyOption = None,
     window: Annotated[
         int | None, typer.Option("--window", "-m", help="Words seen per segment: --option m=... (SpeakStream).")
     ] = None,
@@ -248,3 +249,40 @@ def _without_markdown(arrivals: Iterable[Arrival]) -> Iterator[Arrival]:
             yield Arrival(one.t_ms, text)
     if rest := stream.end():
         yield Arrival(last_ms, rest)
+
+
+def words(
+    text: Annotated[str, typer.Argument(help="Text; - reads a pipe.")],
+    language: Annotated[str, typer.Option(help="Of the text: en or fr.")] = DEFAULT,
+    as_json: Json = False,
+) -> None:
+    """Print the spoken words of a text with their places in it: characters, the first is 0, the end is not included."""
+    from studio.text.normalise import best
+
+    if text == "-":
+        text = "".join(piece.text for piece in _bounded(read_pipe(sys.stdin.fileno())))
+    elif len(text) > MAX_FIELD_CHARS:
+        raise _too_long()
+    changes = whole_text(in_language(best(), language), text)
+    if as_json:
+        print_json(
+            [{"word": one.word, "char_start": one.char_start, "char_end": one.char_end} for one in changes.words]
+        )
+        return
+    for one in changes.words:
+        print_line(f"{one.char_start}-{one.char_end}\t{one.word}")
+    for span in changes.unsupported:
+        print_line(f"left out: {span.char_start}-{span.char_end}: {span.why}", err=True)
+
+
+def _bounded(arrivals: Iterable[Arrival]) -> Iterator[Arrival]:
+    chars = 0
+    for one in arrivals:
+        chars += len(one.text)
+        if chars > MAX_FIELD_CHARS:
+            raise _too_long()
+        yield one
+
+
+def _too_long() -> BadText:
+    return BadText(f"a text holds at most {MAX_FIELD_CHARS:,} characters", "give a shorter one")

@@ -15,6 +15,7 @@ SystemName = Annotated[str, typer.Argument(help="The system's name: a-z, 0-9 and
 
 @systems.command()
 def add(
+    ctx: typer.Context,
     name: SystemName,
     command: Annotated[
         str,
@@ -45,8 +46,8 @@ def add(
     model: Annotated[str, typer.Option(help="Its model.")] = "",
     key_env: Annotated[str, typer.Option(help="Environment variable that has its key.")] = "",
     voice: Annotated[str, typer.Option(help="Its voice.")] = "",
-    speaker: Annotated[
-        list[str] | None, typer.Option(help="Another voice of it that users may choose. Repeatable.")
+    speakers: Annotated[
+        list[str] | None, typer.Option("--speaker", help="Another voice of it that users may choose. Repeatable.")
     ] = None,
     stream_format: Annotated[
         str, typer.Option(help="With --openai: audio, or sse for its events (speech.audio.delta).")
@@ -66,43 +67,15 @@ def add(
     import shutil
 
     from studio.systems.combined import systems_file
-    from studio.systems.settings import change_systems, check_system
+    from studio.systems.settings import KINDS, change_systems, check_system
 
-    addresses = {
-        "openai": openai,
-        "studio": studio,
-        "elevenlabs": elevenlabs,
-        "elevenlabs-multi": elevenlabs_multi,
-        "cartesia": cartesia,
-        "deepgram": deepgram,
-        "kyutai": kyutai,
-        "realtime": realtime,
-    }
-    kinds = {"command": command, "lines": lines, "python": python, **addresses, "folder": folder}
-    kind = [kind for kind, value in kinds.items() if value]
-    if len(kind) != 1:
-        raise BadOption("the kind of the system is not clear", f"give one of --{', --'.join(kinds)}")
-    fields: dict[str, Any] = {
-        "kind": kind[0],
-        "command": command or lines,
-        "python": python,
-        "dialect": dialect,
-        "folder": folder,
-        "url": addresses.get(kind[0]),
-        "model": model,
-        "stream_format": stream_format,
-        "key_env": key_env,
-        "voice": voice,
-        "speakers": tuple(speaker or ()),
-        "sample_rate_hz": sample_rate_hz,
-        "cut": cut,
-        "words": words,
-        "title": title,
-        "licence": licence,
-        "timeout_s": timeout_s,
-        "max_concurrent": max_concurrent,
-    }
-    system = check_system(name, {key: value for key, value in fields.items() if value not in (None, "", ())})
+    values = {one: value for one, value in ctx.params.items() if value not in (None, "", []) and one != "name"}
+    given = [(kind, values.pop(key)) for kind in KINDS if (key := kind.replace("-", "_")) in values]
+    if len(given) != 1:
+        raise BadOption("the kind of the system is not clear", f"give one of --{', --'.join(KINDS)}")
+    [(kind, value)] = given
+    field = {"command": "command", "lines": "command", "python": "python", "folder": "folder"}.get(kind, "url")
+    system = check_system(name, {"kind": kind, field: value, **values})
     if (program := command or lines or python) and shutil.which(shlex.split(program)[0]) is None:
         raise BadOption(f"there is no program {shlex.split(program)[0]!r:.200}", "install it, or give its whole path")
     file = systems_file()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from studio.bench.options import Device, VoiceName, Voices
+from studio.bench.options import Device, FamilyOption, VoiceName, Voices
 from studio.core.folders import VOICES, speakers_folder
 from studio.core.terminal import print_line
 
@@ -26,9 +26,7 @@ def force(
     ] = None,
     align: Annotated[bool, typer.Option("--align", help="Align words with pocketsphinx instead of p_eos.")] = False,
     voice: VoiceName = "",
-    option: Annotated[
-        list[str] | None, typer.Option("--option", help="Option of the family, name=value. Repeatable.")
-    ] = None,
+    option: FamilyOption = None,
     voices: Voices = VOICES,
     device: Device = "auto",
 ) -> None:

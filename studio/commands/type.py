@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from studio.bench.options import Device, Threads, Vocoder, VoiceName, Voices
+from studio.bench.options import Device, FamilyOption, Threads, Vocoder, VoiceName, Voices
 from studio.commands.common import Speed
 from studio.core.errors import BadOption, needs
 from studio.core.folders import VOICES
@@ -15,9 +15,7 @@ from studio.core.folders import VOICES
 
 def type_(
     voice: VoiceName = "",
-    option: Annotated[
-        list[str] | None, typer.Option("--option", help="Option of the family, name=value. Repeatable.")
-    ] = None,
+    option: FamilyOption = None,
     seed: Annotated[int, typer.Option(help="Random seed; the same seed and text give the same samples.")] = 0,
     speed: Speed = 1.0,
     record: Annotated[

@@ -105,6 +105,15 @@ def bad_file(what: str, do: str, *kinds: type[Exception]) -> Generator[None]:
         raise BadFile(f"{what}: {error!s:.200}", do) from error
 
 
+@contextmanager
+def not_stored(what: str, do: str) -> Generator[None]:
+    """Raise NotStored if the block raises OSError."""
+    try:
+        yield
+    except OSError as error:
+        raise NotStored(f"{what}: {error.strerror}", do) from error
+
+
 # Errors of the storage or of permissions; the file itself may be intact.
 _OF_STORAGE = frozenset({
     errno.EIO, errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ESTALE,

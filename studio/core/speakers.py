@@ -11,8 +11,8 @@ import secrets
 import shutil
 import threading
 import time
-from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol, cast, runtime_checkable
@@ -31,7 +31,7 @@ from studio.core.checks import (
     number,
     to_printable,
 )
-from studio.core.errors import BadOption, BadVoice, NotStored, StudioError
+from studio.core.errors import BadOption, BadVoice, NotStored, StudioError, not_stored
 from studio.core.files import MAX_SETTINGS_BYTES, read_bounded
 from studio.core.folders import SPEAKERS_VARIABLE
 
@@ -234,7 +234,7 @@ class SpeakerStore:
         self._delete_abandoned()
         token = secrets.token_hex(8)
         part = self.root / f".{token}"
-        with _refusing(f"the speaker {speaker.name}"):
+        with not_stored(f"the speaker {speaker.name} cannot be stored", "make room on the disk"):
             durable.make_folder(part)
             try:
                 files = {TENSORS: tensors, RECORD: (json.dumps(asdict(speaker), indent=1) + "\n").encode()}
@@ -256,7 +256,8 @@ class SpeakerStore:
         if token is None or self.root is None:
             raise BadVoice(f"{voice[:80]!r} has no added speaker {name[:80]!r}", "the list shows those that there are")
         gone = self.root / f".{token}{_REMOVED}"
-        with _refusing(f"the removal of {name}"), suppress(FileNotFoundError):  # another process removed it
+        failed = not_stored(f"the removal of {name} cannot be stored", "make room on the disk")
+        with failed, suppress(FileNotFoundError):  # another process removed it
             (self.root / token).rename(gone)
             durable.sync_folder(self.root)
             self._seen_ns = -1
@@ -329,12 +330,3 @@ def _read(folder: Path) -> AddedSpeaker | None:
     except (OSError, ValueError, RecursionError, BadVoice) as error:
         log.warning("left out: the speaker in %s: %s", folder, escape_unprintable(str(error)))
         return None
-
-
-@contextmanager
-def _refusing(what: str) -> Generator[None]:
-    """Turn an OSError into NotStored."""
-    try:
-        yield
-    except OSError as error:
-        raise NotStored(f"{what} cannot be stored: {error.strerror}", "make room on the disk") from error

@@ -15,7 +15,6 @@ from studio.core.errors import BadOption, needs
 
 if TYPE_CHECKING:
     from studio.deploy.hosting import Hosting
-    from studio.deploy.members import Members
 
 OBJECT_STORE_BYTES = 100 * 2**20  # nothing large passes through Ray
 _LOOPBACK = ("127.0.0.1",)
@@ -89,13 +88,6 @@ def deploy(hosting: "Hosting", count: int, key: str, drain_s: float) -> None:
     serve.run(replicas_of(hosting, key, _LOOPBACK, drain_s, options), name=APP, route_prefix=None)
 
 
-def local_members(key: str) -> "Members":
-    """The replicas of ``local_ray``."""
-    from studio.deploy.cluster import find_members
-
-    return find_members(key)
-
-
 def run_replicas(hosting: "Hosting", count: int, bound: socket.socket, on_ready: Callable[[], None]) -> None:
     """Serve until interrupted, with a front in this process."""
     from studio.deploy.front import Front
@@ -103,5 +95,7 @@ def run_replicas(hosting: "Hosting", count: int, bound: socket.socket, on_ready:
 
     key = secrets.token_urlsafe(32)
     with local_ray():
+        from studio.deploy.cluster import find_members  # imports Ray, which reads its environment
+
         deploy(hosting, count, key, hosting.settings.replica_drain_ms / 1000.0)
-        run(Front(hosting.settings, local_members(key)), hosting.settings, bound, on_ready, loop="auto")
+        run(Front(hosting.settings, find_members(key)), hosting.settings, bound, on_ready, loop="auto")

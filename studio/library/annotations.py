@@ -29,7 +29,7 @@ from studio.annotation.edits import (
 )
 from studio.annotation.layers import MAX_NAME
 from studio.core import durable
-from studio.core.errors import BadFile, BadOption, NotStored, StudioError, Unavailable
+from studio.core.errors import BadFile, BadOption, NotStored, StudioError, Unavailable, not_stored
 from studio.core.files import list_folder, open_unbuffered
 from studio.core.locks import lock_file, within_lock
 
@@ -113,12 +113,10 @@ class Annotations:
     def remove(self, sha256: str, annotator: str | None = None) -> None:
         """Delete one annotator's journal of an utterance, or those of all annotators."""
         folder = self._folder(sha256)
-        try:
+        with not_stored("the annotation cannot be removed", "try again"):
             for path in [self._path(sha256, annotator)] if annotator is not None else list_folder(folder):
                 durable.remove(path)
                 self._uncache(path)
-        except OSError as error:
-            raise NotStored(f"the annotation cannot be removed: {error.strerror}", "try again") from error
         with suppress(OSError):  # other journals are in it, or it does not exist
             folder.rmdir()
 

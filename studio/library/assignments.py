@@ -18,7 +18,7 @@ from pydantic import TypeAdapter, ValidationError
 from studio.annotation.edits import MAX_LABELS, MAX_LAYERS, PutLayer, first_problem
 from studio.annotation.layers import AnnotationLayer
 from studio.core import durable
-from studio.core.errors import BadFile, BadOption, NotStored, Unavailable
+from studio.core.errors import BadFile, BadOption, Unavailable, not_stored
 from studio.core.files import list_folder, read_bounded
 from studio.library.annotations import check_annotator
 from studio.library.entries import MAX_TITLE_CHARS, now_s
@@ -115,23 +115,19 @@ class Assignments:
         _validated(assignment)
         if len(self._files()) >= MAX_ASSIGNMENTS:
             raise BadOption(f"there are {MAX_ASSIGNMENTS} assignments", "remove one first")
-        try:
+        with not_stored("the assignment cannot be saved", "make room on the disk"):
             durable.make_folder(self._root)
             durable.replace(
                 self._path(assignment.id), json.dumps(assignment.to_dict(), ensure_ascii=False, indent=1).encode()
             )
-        except OSError as error:
-            raise NotStored(f"the assignment cannot be saved: {error.strerror}", "make room on the disk") from error
         return assignment
 
     def remove(self, name: str) -> None:
         """Delete an assignment; annotations stay. Raises BadFile where there is none, NotStored."""
-        try:
+        with not_stored("the assignment cannot be removed", "try again"):
             if not self._path(name).exists():
                 raise BadFile("there is no such assignment", "the Library page lists them")
             durable.remove(self._path(name))
-        except OSError as error:
-            raise NotStored(f"the assignment cannot be removed: {error.strerror}", "try again") from error
 
     def _files(self) -> list[Path]:
         try:

@@ -20,7 +20,7 @@ from sqlalchemy.exc import DatabaseError
 
 from studio.annotation.edits import AnnotationDocument, AnnotationEdit
 from studio.core import durable
-from studio.core.errors import BadFile, BadOption, BadText, NotStored, StudioError, Unavailable
+from studio.core.errors import BadFile, BadOption, BadText, NotStored, StudioError, Unavailable, not_stored
 from studio.core.files import list_folder, open_unbuffered, read_bounded
 from studio.core.folders import data_folder
 from studio.core.locks import lock_file, within_lock
@@ -201,11 +201,9 @@ class Library:
     def remove(self, entry: LibraryEntry) -> None:
         """Delete an entry's file, note and annotations."""
         with self._locked():
-            try:
+            with not_stored("the utterance cannot be removed", "try again"):
                 for path in (self.path(entry), self._note(entry.sha256)):
                     durable.remove(path)
-            except OSError as error:
-                raise NotStored(f"the utterance cannot be removed: {error.strerror}", "try again") from error
             self.annotations.remove(entry.sha256)
             self._index.remove(entry.sha256)  # last, so that a failed removal can be repeated
 
@@ -241,15 +239,11 @@ class Library:
     @contextmanager
     def _locked(self) -> Iterator[None]:
         """Lock the library for a change, across threads and processes."""
+        do = "try again; if it stays so, check the permissions of its folder"
         with ExitStack() as held:
-            try:
+            with not_stored("the library cannot be changed", do):
                 held.enter_context(within_lock(self._lock))
                 lock_file(held.enter_context(open_unbuffered(self.root / "lock", "ab")))
-            except OSError as error:
-                raise NotStored(
-                    f"the library cannot be changed: {error.strerror}",
-                    "try again; if it stays so, check the permissions of its folder",
-                ) from error
             yield
 
     def _index_files(

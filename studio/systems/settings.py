@@ -6,7 +6,7 @@ import shlex
 import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
@@ -227,6 +227,7 @@ System = Annotated[
     | FolderSystem,
     Field(discriminator="kind"),
 ]
+KINDS: tuple[str, ...] = tuple(one.model_fields["kind"].default for one in get_args(get_args(System)[0]))
 _ADAPTER: TypeAdapter[Any] = TypeAdapter(System)
 
 

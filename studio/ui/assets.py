@@ -39,37 +39,12 @@ _MEDIA_TYPES = {
     ".trace": "application/zip",
 }
 _STYLE_FILES = (
-    "tokens.css",
-    "page/page.css",
-    "controls.css",
-    "options/options.css",
-    *(
-        f"live/{name}.css"
-        for name in (
-            "live",
-            "settings",
-            "voices/voices",
-            "race/race",
-            "stage",
-            "chat/chat",
-            "history/history",
-            "talk/talk",
-            "sizes",
-        )
-    ),
-    "glossary/glossary.css",
-    "design/design.css",
-    "rate/rate.css",
-    "inspect/inspect.css",
-    "annotate/annotate.css",
-    "compare/compare.css",
-    "share/share.css",
-    "owner/fields.css",
-    "edit/edit.css",
-    "library/library.css",
-    "lexicon/lexicon.css",
-    "../owner.css",
-)
+    "tokens.css", "page/page.css", "controls.css", "options/options.css", "live/live.css", "live/settings.css",
+    "live/voices/voices.css", "live/race/race.css", "live/stage.css", "live/chat/chat.css", "live/history/history.css",
+    "live/talk/talk.css", "live/sizes.css", "glossary/glossary.css", "design/design.css", "rate/rate.css",
+    "inspect/inspect.css", "annotate/annotate.css", "compare/compare.css", "share/share.css", "owner/fields.css",
+    "edit/edit.css", "library/library.css", "lexicon/lexicon.css", "../owner.css",
+)  # fmt: skip
 # Separate scripts: of Workers and of the audio thread, and the classic script of every page.
 _SCRIPTS = (
     "live/worker/worker.js",

@@ -10,7 +10,7 @@ from typing import Any
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from studio.mos.report.cells import rated_questions
+from studio.mos.report.cells import rated_questions, scaled
 from studio.mos.report.charts import binned
 from studio.mos.report.design import STAGE_LABELS
 
@@ -48,10 +48,7 @@ def intervals(results: Mapping[str, Any]) -> go.Figure | None:
     )
     for k, ((question, table), systems) in enumerate(zip(rated, names, strict=True), start=1):
         estimates = table["systems"]["two_way"]
-        rows = [
-            {"value": estimates[n]["mean"], "low": estimates[n]["low"], "high": estimates[n]["high"]} for n in systems
-        ]
-        figure.add_trace(whiskers(systems, rows, 2), row=k, col=1)
+        figure.add_trace(whiskers(systems, [estimates[n] for n in systems], 2), row=k, col=1)
         edge = 0.03 * (question["high"] - question["low"])
         figure.update_xaxes(range=[question["low"] - edge, question["high"] + edge], row=k, col=1)
         figure.update_yaxes(autorange="reversed", row=k, col=1)
@@ -137,13 +134,7 @@ def margins(results: Mapping[str, Any]) -> go.Figure | None:
     ]
     if not rows:
         return None
-    inside: list[Mapping[str, Any]] = [
-        {
-            key: None if p["interval"][key] is None else p["interval"][key] / t["margin"]
-            for key in ("mean", "low", "high")
-        }
-        for _, t, p in rows
-    ]
+    inside = [scaled(p["interval"], 1 / t["margin"]) for _, t, p in rows]
     reach = 1.1 * max([1.0, *(abs(value) for row in inside for value in row.values() if value is not None)])
     figure = _pair_rows([name for name, *_ in rows], inside, 1.0, (-reach, reach), 0.0)
     for edge in (-1.0, 1.0):
@@ -154,12 +145,9 @@ def margins(results: Mapping[str, Any]) -> go.Figure | None:
 
 
 def _pair_rows(
-    names: list[str], estimates: list[Mapping[str, Any]], scale: float, ends: tuple[float, float], middle: float
+    names: list[str], estimates: Sequence[Mapping[str, Any]], scale: float, ends: tuple[float, float], middle: float
 ) -> go.Figure:
-    rows = [
-        {k: None if i[of] is None else scale * i[of] for k, of in (("value", "mean"), ("low", "low"), ("high", "high"))}
-        for i in estimates
-    ]
+    rows = [scaled(interval, scale) for interval in estimates]
     points = whiskers(names, rows, 2).update(y=names)  # already escaped; may be longer than one name
     figure = styled(go.Figure(points), 60 + ROW_PX * len(rows))
     figure.add_vline(x=middle, line={"color": "#76818c", "width": 1})
@@ -233,12 +221,12 @@ def inward_positions(values: Sequence[float | None]) -> list[str]:
     return ["middle left" if v is not None and v > middle else "middle right" for v in values]
 
 
-def whiskers(names: list[str], rows: list[dict[str, Any]], digits: int) -> go.Scatter:
-    """Points with intervals, a row for each name; rows have value, low and high (or None)."""
-    low = [None if r["low"] is None else r["value"] - r["low"] for r in rows]
-    high = [None if r["high"] is None else r["high"] - r["value"] for r in rows]
+def whiskers(names: list[str], rows: Sequence[Mapping[str, Any]], digits: int) -> go.Scatter:
+    """Points with intervals, a row for each name; rows have mean, low and high (or None)."""
+    low = [None if r["low"] is None else r["mean"] - r["low"] for r in rows]
+    high = [None if r["high"] is None else r["high"] - r["mean"] for r in rows]
     return go.Scatter(
-        x=[r["value"] for r in rows],
+        x=[r["mean"] for r in rows],
         y=[plain(n) for n in names],
         mode="markers",
         marker={"size": 10, "color": ACCENT},

@@ -5,7 +5,7 @@ A catalogue is a JSON object from English texts to those of one language. Englis
 
 import json
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from fastapi import Request
@@ -15,8 +15,6 @@ MAX_HEADER_CHARS = 1000  # of Accept-Language that are read; browsers send fewer
 # A text between tags, with the keys and buttons that it names; all white space around it stays.
 _TEXT = re.compile(r"(?<=>)(\s*)((?:[^<]|<(kbd|b)>[^<]*</\3>)+?)(\s*)(?=<(?!kbd>|b>))")
 _ATTRIBUTE = re.compile(r'(?<= )(aria-label|placeholder|title|alt|data-empty)="([^"]*)"')
-_WORD = re.compile(r"[A-Za-z]{2}")
-_ENTITY = re.compile(r"&#?\w+;")
 _RANGE = re.compile(r"\s*([A-Za-z]{1,8}|\*)(?:-[A-Za-z0-9-]*)?\s*(?:;\s*q\s*=\s*(0(?:\.\d{0,3})?|1(?:\.0{0,3})?)\s*)?")
 
 
@@ -40,19 +38,6 @@ def chosen_language(request: Request, languages: Collection[str]) -> str:
         if language in languages and weight > best_weight:
             best, best_weight = language, weight
     return best
-
-
-def markup_texts(markup: str) -> Iterator[str]:
-    """The texts and labels of markup, with each run of white space as one space."""
-    for match in _TEXT.finditer(markup):
-        yield from _if_words(match[2])
-    for match in _ATTRIBUTE.finditer(markup):
-        yield from _if_words(match[2])
-
-
-def _if_words(text: str) -> Iterator[str]:
-    if _WORD.search(_ENTITY.sub("", text)):
-        yield " ".join(text.split())
 
 
 def translated(markup: str, texts: Mapping[str, str]) -> str:

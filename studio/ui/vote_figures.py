@@ -7,7 +7,7 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from studio.core.plurals import counted
-from studio.mos.report.cells import confidence, p_value
+from studio.mos.report.cells import confidence, p_value, scaled
 from studio.mos.report.charts import ScatterPoint, padded_range_ms
 from studio.mos.report.models import bins_by_latency, elo_by_latency, latency_results, mean_by_latency
 from studio.mos.report.pairs import elo_interval, ranked
@@ -50,8 +50,8 @@ def preferences(results: Mapping[str, Any]) -> go.Figure | None:
         )
         for part, what, colour in parts
     ]
-    marks = [{"value": 100 * p["share"]["mean"], "low": _percent(p, "low"), "high": _percent(p, "high")} for p in pairs]
-    points = whiskers(names, marks, 1).update(marker={"size": 9, "symbol": "diamond"}, name="share, 95%")
+    points = whiskers(names, [scaled(p["share"], 100) for p in pairs], 1)
+    points.update(marker={"size": 9, "symbol": "diamond"}, name="share, 95%")
     points.update(y=[row + _BELOW for row in rows], text=names)
     points.update(hovertemplate=str(points.hovertemplate).replace("%{y}", "%{text}"))
     figure = styled(go.Figure([*bars, points]), 112 + _PAIR_PX * len(pairs), barmode="stack", margin={"l": 14, "t": 60})
@@ -72,10 +72,6 @@ def _legend(parts: Sequence[tuple[str, str, str]]) -> str:
     return f"{bars}<br>\N{BLACK DIAMOND} share of the first, 95%"
 
 
-def _percent(pair: Mapping[str, Any], end: str) -> float | None:
-    return None if pair["share"][end] is None else 100 * pair["share"][end]
-
-
 def ladder(results: Mapping[str, Any]) -> go.Figure | None:
     """Elo with 95% intervals, the best on top; None without votes.
 
@@ -86,7 +82,7 @@ def ladder(results: Mapping[str, Any]) -> go.Figure | None:
         return None
     rows = [(name, row) for name, row in ranked(choices["elo"]["gamma"]) if row["elo"] is not None]
     bound = {"undefeated": "lo", "winless": "hi"}
-    marks = [{"value": r[bound.get(r["state"], "elo")], "low": r["lo"], "high": r["hi"]} for _, r in rows]
+    marks = [{"mean": r[bound.get(r["state"], "elo")], "low": r["lo"], "high": r["hi"]} for _, r in rows]
     arrow = {"undefeated": "triangle-right", "winless": "triangle-left"}
     points = whiskers([n for n, _ in rows], marks, 0)
     points.update(marker_symbol=[arrow.get(r["state"], "circle") for _, r in rows])
@@ -94,7 +90,7 @@ def ladder(results: Mapping[str, Any]) -> go.Figure | None:
     points.update(
         mode="markers+text", texttemplate=["\N{EN SPACE}%{text}\N{EN SPACE}" if r["state"] else " " for _, r in rows]
     )
-    points.update(textposition=inward_positions([m["value"] for m in marks]), cliponaxis=False)
+    points.update(textposition=inward_positions([m["mean"] for m in marks]), cliponaxis=False)
     figure = styled(go.Figure(points), 60 + ROW_PX * len(rows))
     figure.update_yaxes(autorange="reversed")
     return figure

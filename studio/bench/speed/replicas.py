@@ -74,7 +74,7 @@ def running_site(setting: ReplicasSetting) -> Generator[Site]:
     """Start Ray, replicas and a front; all end afterwards."""
     from studio.deploy.front import Front
     from studio.deploy.hosting import Hosting
-    from studio.deploy.local import check_ray, deploy, local_members, local_ray
+    from studio.deploy.local import check_ray, deploy, local_ray
     from studio.mos.store.access import RateLimit
     from studio.serve.server import bind_port, build_server
     from studio.serve.settings import ServeSettings
@@ -97,7 +97,9 @@ def running_site(setting: ReplicasSetting) -> Generator[Site]:
         key = secrets.token_urlsafe(32)
         redeploy = partial(deploy, hosting, setting.replicas, key, setting.drain_s)
         redeploy()
-        members = local_members(key)
+        from studio.deploy.cluster import find_members  # imports Ray, which reads its environment
+
+        members = find_members(key)
         server = build_server(Front(settings, members), settings, loop="auto", is_front=True)
         server.limits.upgrades = RateLimit(_SOCKETS_PER_S, _SOCKETS_PER_S)  # all clients have one address here
         thread = threading.Thread(target=server.run, args=([bound],), name="front", daemon=True)

@@ -10,7 +10,6 @@ from studio.bench.options import Device, Voices
 from studio.commands.campaign.answers import campaign_answers
 from studio.commands.campaign.editing import campaign_in
 from studio.commands.campaign.figures import campaign_figures
-from studio.commands.campaign.publishing import campaign_publishing
 from studio.commands.common import (
     Base,
     Data,
@@ -35,7 +34,6 @@ campaign = typer.Typer(no_args_is_help=True, help="Create, open, monitor and ana
 campaign.add_typer(campaign_in)
 campaign.add_typer(campaign_answers)
 campaign.add_typer(campaign_figures)
-campaign.add_typer(campaign_publishing)
 
 
 @campaign.command("templates")

@@ -15,7 +15,8 @@ from studio.core.terminal import print_json, print_line
 
 if TYPE_CHECKING:
     from studio.mos.analysis.planning import Pilot
-    from studio.mos.stats.planner import PlannedTest, RaterPlan
+    from studio.mos.stats.margin_plan import MarginAsk, MarginPlan
+    from studio.mos.stats.planner import PlannedTest, RaterPlan, RatingPopulation
 
 campaign_figures = typer.Typer()
 
@@ -165,7 +166,8 @@ def plan(
     """
     from dataclasses import asdict
 
-    from studio.commands.campaign.margin_plans import plan_margin, print_variances, with_pilot
+    from studio.mos.stats.margin_plan import RUNS, MarginAsk, MarginPlan, PowerNotReached
+    from studio.mos.stats.pilot import SMALL_PILOT
     from studio.mos.stats.planner import (
         HALF_RANGE,
         PlannedTest,
@@ -183,64 +185,93 @@ def plan(
     known = None if pilot is None else _pilot(pilot, wanted, question, database, data)
     if (half_width is None) == (margin is None):
         raise BadOption("a plan has one aim", "give a half-width, or --margin")
+    wanted = known.test if known is not None else wanted or "mos"
+    ask = None
     if margin is not None:
-        from studio.mos.stats.margin_plan import RUNS, MarginAsk
-
-        wanted = known.test if known is not None else wanted or "mos"
         claim = "equivalent" if equivalent else "not_worse"
         ask = MarginAsk(wanted, margin, claim, difference, power, claims, items, share)
-        plan_margin(ask, known, pilot or "", runs or RUNS, seed, as_json=as_json)
-        return
-    assert half_width is not None, "checked"
-    asked_width, runs = half_width, runs or 200
     who: RatingPopulation | VotePopulation
     if known is not None:
-        wanted, who, reach = known.test, known.cautious, known.reach
+        who, reach = known.cautious, known.reach
     elif wanted == "elo":
         count, reach = systems or 5, None
         who = VotePopulation(systems=tuple(spread * (k / max(1, count - 1) - 0.5) for k in range(count)))
     else:
-        wanted = wanted or "mos"
-        who, reach = (
-            default_population(wanted, systems or (4 if wanted in ("mos", "mushra") else 2)),
-            HALF_RANGE[wanted],
-        )
+        count = 2 if ask is not None else systems or (4 if wanted in ("mos", "mushra") else 2)
+        who, reach = default_population(wanted, count), HALF_RANGE[wanted]
 
-    def planned(who: RatingPopulation | VotePopulation) -> "RaterPlan":
+    def planned(who: RatingPopulation | VotePopulation) -> "RaterPlan | MarginPlan":
+        if ask is not None:
+            assert isinstance(who, RatingPopulation), "votes for Elo are not planned by a margin"
+            return _plan_margin(ask, who, runs or RUNS, seed)
+        assert half_width is not None, "checked"
         if isinstance(who, RatingPopulation):
-            return raters_for_means(asked_width, who, items, share, runs, seed, half_range=reach)
-        return raters_for_elo(asked_width, who, pairs, items, runs, seed)
+            return raters_for_means(half_width, who, items, share, runs or 200, seed, half_range=reach)
+        return raters_for_elo(half_width, who, pairs, items, runs or 200, seed)
 
     as_shown = None if known is None else planned(known.who)
     try:
-        rater_plan = planned(who)
-    except WidthNotReached as error:
+        found = planned(who)
+    except (WidthNotReached, PowerNotReached) as error:
         if known is None or as_shown is None:
             raise
-        raise with_pilot(error, pilot or "", known, as_shown.raters) from error
+        raise type(error)(
+            f"with the variances of pilot {pilot} at their upper bounds {error.what}; with its own "
+            f"estimates {as_shown.raters} raters would be enough",
+            f"{error.do}, or run a larger pilot: it had {known.raters} raters and {known.scripts} scripts",
+        ) from error
     if as_json:
         about = None if known is None else {"name": pilot, **asdict(known)}
         before = None if as_shown is None else as_shown.raters
-        out = {
-            "test": wanted,
-            **asdict(rater_plan),
-            "population": asdict(who),
-            "pilot": about,
-            "raters_as_shown": before,
-        }
-        print_json(out)
+        asked = {"test": wanted} if ask is None else asdict(ask)
+        print_json({**asked, **asdict(found), "population": asdict(who), "pilot": about, "raters_as_shown": before})
         return
-    if known is not None:
-        question_text = f", question {known.question}" if known.question else ""
-        print_line(f"{wanted}, from pilot {pilot}{question_text}: {known.raters} raters, {known.scripts} scripts")
-    _show_plan(rater_plan, _all(wanted, len(who.systems)), reach)
-    print_variances(known, as_shown, _SMALL_PILOT)
+    if isinstance(found, MarginPlan):
+        assert ask is not None, "it has a margin"
+        _show_margin_plan(found, ask)
+    else:
+        if known is not None:
+            question_text = f", question {known.question}" if known.question else ""
+            print_line(f"{wanted}, from pilot {pilot}{question_text}: {known.raters} raters, {known.scripts} scripts")
+        _show_plan(found, _all(wanted, len(who.systems)), reach)
+    if known is None or as_shown is None:
+        print_line(
+            "the variances are usual ones; --pilot uses those of one of your campaigns", err=True, colour="yellow"
+        )
+        return
+    print_line(f"variances at their upper 80% bounds; with the pilot's own, {as_shown.raters} raters would be enough")
+    if min(known.raters, known.scripts) < SMALL_PILOT:
+        print_line(_SMALL_PILOT if ask is None else _SMALL_MARGIN_PILOT, err=True, colour="yellow")
 
 
 _SMALL_PILOT = (
     "a small pilot: about half of such pilots underestimate the variances, and then the number of raters planned with "
     "them is too small; take the number with the upper bounds, or run a larger pilot"
 )
+_SMALL_MARGIN_PILOT = "a small pilot: take the number with the upper bounds, or run a larger one"
+
+
+def _plan_margin(ask: "MarginAsk", who: "RatingPopulation", runs: int, seed: int) -> "MarginPlan":
+    from studio.mos.stats.margin_plan import raters_for_margin
+
+    with progress_bar() as progress:
+        bar = progress.add_task("simulating tests", total=None)
+
+        def show(raters: int, power: float) -> None:
+            progress.update(bar, description=f"{raters} raters: power {power:.2f}")
+
+        return raters_for_margin(ask, who, runs, seed, show)
+
+
+def _show_margin_plan(margin_plan: "MarginPlan", ask: "MarginAsk") -> None:
+    for raters, power in margin_plan.curve:
+        print_line(f"{raters:5} raters  power {power:.2f}")
+    claim = "no worse by more than" if ask.claim == "not_worse" else "equivalent within"
+    pairs = "" if ask.claims == 1 else f" for each of {ask.claims} pairs"
+    print_line(
+        f"{margin_plan.raters} raters show '{claim} {ask.margin:g}'{pairs} with a power of {margin_plan.power:.2f} if "
+        f"the true difference is {ask.true_difference:g}"
+    )
 
 
 def _show_plan(rater_plan: "RaterPlan", everything: str, reach: float | None) -> None:

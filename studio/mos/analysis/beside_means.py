@@ -1,4 +1,4 @@
-"""Analyses that referees request in addition to means: rank tests and bias-corrected MOS; as JSON values."""
+"""Analyses that referees request in addition to means: rank tests, bias-corrected MOS and ordinal models; as JSON."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
@@ -9,6 +9,7 @@ from studio.mos.campaign.config import Question
 from studio.mos.kinds.base import CountedAnswer
 from studio.mos.kinds.tables import ratings_of
 from studio.mos.stats.columns import Ratings, ScoreScale
+from studio.mos.stats.ordinal import MOST_LEVELS, ordinal_model
 from studio.mos.stats.rank_tests import rank_tests
 from studio.mos.stats.subject_bias import subject_bias
 
@@ -40,6 +41,14 @@ def subject_bias_results(
 ) -> dict[str, Any]:
     """Bias-corrected means of each question; ``reason`` says why there are none."""
     return _by_question(questions, answers, tables, lambda ratings: asdict(subject_bias(ratings)))
+
+
+def second_opinions(
+    questions: Sequence[Question], answers: Sequence[CountedAnswer], tables: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Ordinal model of each question with means on a scale of few levels; ``reason`` says why there is none."""
+    few = [q for q in questions if q.high - q.low < MOST_LEVELS]
+    return _by_question(few, answers, tables, lambda ratings: asdict(ordinal_model(ratings)))
 
 
 def _by_question(

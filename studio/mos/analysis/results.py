@@ -1,36 +1,33 @@
 """Results of a campaign (counts, funnel and tables), computed once for each change."""
 
 import json
-import threading
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, tzinfo
+from functools import partial
 from typing import Any
 
 from sqlmodel import Session, col, func, select
 
 from studio.core.errors import BadFile, BadOption
 from studio.mos.analysis.answers import consistency_tables, load_answers, repeated_answers
-from studio.mos.analysis.beside_means import rank_test_results, subject_bias_results
+from studio.mos.analysis.beside_means import rank_test_results, second_opinions, subject_bias_results
 from studio.mos.analysis.clips import predicted, systems_by_script
 from studio.mos.analysis.margins import margin_results
 from studio.mos.analysis.quality import RaterVerdicts, excluded_raters, gate_counts, rater_verdicts
 from studio.mos.analysis.stopping_rule import estimates, interim_looks
 from studio.mos.analysis.usable import unusable_raters
-from studio.mos.analysis.versions import ResultsVersion, results_version
-from studio.mos.campaign.config import CampaignConfig, Margins, Question, campaign_config
+from studio.mos.analysis.versions import ResultsVersion, VersionedCache, results_version
+from studio.mos.campaign.config import CampaignConfig, Margins, campaign_config
 from studio.mos.kinds.base import CountedAnswer
 from studio.mos.kinds.marked import marked
 from studio.mos.kinds.registry import kind_of
-from studio.mos.kinds.tables import ratings_of
 from studio.mos.sessions import takes
 from studio.mos.sessions.answers import count_answers
 from studio.mos.sessions.campaigns import LoadedCampaign, find_campaign, load_campaign, opening_problems
 from studio.mos.sessions.parts import ordered_stages
 from studio.mos.stats.agreement import RaterConsensus
-from studio.mos.stats.columns import ScoreScale
-from studio.mos.stats.ordinal import MOST_LEVELS, ordinal_model
 from studio.mos.store.database import Store
 from studio.mos.store.tables import (
     Answer,
@@ -314,45 +311,16 @@ def _loudness(session: Session, campaign_id: int) -> dict[str, Any]:
     }
 
 
-def second_opinions(
-    questions: Sequence[Question], answers: Sequence[CountedAnswer], tables: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Ordinal model of each question with means on a scale of few levels; ``reason`` says why there is none."""
-    models: dict[str, Any] = {}
-    for question in questions:
-        table = tables.get("questions", {}).get(question.id, {"n": 0})
-        if table["n"] and question.high - question.low < MOST_LEVELS:
-            ratings = ratings_of(answers, question.id, ScoreScale(question.low, question.high))
-            try:
-                models[question.id] = {"reason": "", **asdict(ordinal_model(ratings))}
-            except BadOption as error:
-                models[question.id] = {"reason": error.what}
-    return models
-
-
-_MAX_ENTRIES = 16
-
-
 class ResultsCache:
     """The latest results of the most recently requested campaigns; thread-safe."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._entries: OrderedDict[tuple[str, bool, tzinfo], tuple[ResultsVersion, dict[str, Any]]] = OrderedDict()
-        self._lock = threading.Lock()
+        self._cache = VersionedCache[tuple[str, bool, tzinfo], dict[str, Any]](16)
 
     def get(self, campaign: str, everyone: bool = False, zone: tzinfo = UTC) -> tuple[ResultsVersion, dict[str, Any]]:
         """A version that changes with the results, and the results. Raises BadOption, BadFile."""
         with self._store.read() as session:
             row = find_campaign(session, campaign)
-            version = results_version(session, row)
-            with self._lock:
-                entry = self._entries.get((campaign, everyone, zone))
-            if entry is None or entry[0] != version:
-                entry = (version, results(session, row, everyone=everyone, zone=zone))
-        with self._lock:
-            self._entries[campaign, everyone, zone] = entry
-            self._entries.move_to_end((campaign, everyone, zone))
-            while len(self._entries) > _MAX_ENTRIES:
-                self._entries.popitem(last=False)
-        return entry
+            make = partial(results, session, row, everyone=everyone, zone=zone)
+            return self._cache.get((campaign, everyone, zone), results_version(session, row), make)

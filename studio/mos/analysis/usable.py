@@ -1,37 +1,25 @@
 """Raters whose answers do not count: excluded by a gate or by the post-screening of MUSHRA. They are replaced."""
 
-import threading
-from collections import OrderedDict
+from functools import partial
 
 from sqlmodel import Session, col, or_, select
 
 from studio.mos.analysis.answers import load_answers
 from studio.mos.analysis.quality import excluded_raters
-from studio.mos.analysis.versions import ResultsVersion, results_version
+from studio.mos.analysis.versions import VersionedCache, results_version
 from studio.mos.campaign.config import campaign_config
 from studio.mos.kinds.tables import post_screened
 from studio.mos.sessions.assignment import is_idle
 from studio.mos.store.tables import Campaign, Rater
 
-_MAX_ENTRIES = 256
-_known: "OrderedDict[tuple[str, int], tuple[ResultsVersion, frozenset[str]]]" = OrderedDict()
-_lock = threading.Lock()
+_unusable_by_campaign = VersionedCache[tuple[str, int], frozenset[str]](256)
 
 
 def unusable_raters(session: Session, campaign: Campaign) -> frozenset[str]:
     """Pseudonyms of raters whose answers enter no table; cached until the campaign changes."""
     key = (str(session.get_bind().engine.url), campaign.id or 0)
-    version = results_version(session, campaign)
-    with _lock:
-        entry = _known.get(key)
-    if entry is None or entry[0] != version:
-        entry = (version, _unusable(session, campaign))
-    with _lock:
-        _known[key] = entry
-        _known.move_to_end(key)
-        while len(_known) > _MAX_ENTRIES:
-            _known.popitem(last=False)
-    return entry[1]
+    version, make = results_version(session, campaign), partial(_unusable, session, campaign)
+    return _unusable_by_campaign.get(key, version, make)[1]
 
 
 def _unusable(session: Session, campaign: Campaign) -> frozenset[str]:

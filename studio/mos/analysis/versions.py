@@ -1,10 +1,17 @@
-"""The version of a campaign's results: values that change with every change of the results."""
+"""The version of a campaign's results: values that change with every change of the results; a cache by it."""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Generic, TypeVar
 
 from sqlmodel import Session, col, func, select
 
 from studio.mos.store.tables import Answer, Campaign, Item, Look, Passage, Prediction, Rater, Removal, Stimulus, Trial
 
 ResultsVersion = tuple[str, int, int, int, int]
+K = TypeVar("K")
+V = TypeVar("V")
 
 
 def results_version(session: Session, campaign: Campaign) -> ResultsVersion:
@@ -28,3 +35,25 @@ def results_version(session: Session, campaign: Campaign) -> ResultsVersion:
         session.exec(raters).one(),
         session.exec(erased).one(),
     )
+
+
+class VersionedCache(Generic[K, V]):
+    """Values by key with the version of their campaign, the ``size`` most recently used ones; thread-safe."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._entries: OrderedDict[K, tuple[ResultsVersion, V]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, key: K, version: ResultsVersion, make: Callable[[], V]) -> tuple[ResultsVersion, V]:
+        """The version and its value, which ``make`` computes outside the lock if the cache has another version."""
+        with self._lock:
+            entry = self._entries.get(key)
+        if entry is None or entry[0] != version:
+            entry = (version, make())
+        with self._lock:
+            self._entries[key] = entry
+            self._entries.move_to_end(key)
+            while len(self._entries) > self._size:
+                self._entries.popitem(last=False)
+        return entry

@@ -46,22 +46,12 @@ def _either(*words: str) -> tuple[str, ...]:
     )
 
 
+_HEARD = "system model option sample stimulus candidate method condition audio clip".split()
 # Columns of the two systems of a vote; an outcome may also be the name of such a column.
 _SIDES = {
     side: tuple(
         name
-        for word in (
-            "system",
-            "model",
-            "option",
-            "sample",
-            "stimulus",
-            "candidate",
-            "method",
-            "condition",
-            "audio",
-            "clip",
-        )
+        for word in _HEARD
         for one in (side, number, where)
         for name in (f"{word}_{one}", f"{word}{one}", f"{one}_{word}")
     )
@@ -70,6 +60,10 @@ _SIDES = {
 # webMUSHRA's columns about raters depend on its configuration; newer versions add the session.
 _WEBMUSHRA_RATERS = ("session_uuid", "questionaire_uuid", "uuid", *_with_ids(_RATERS), "name", "participant_email")
 _PAIRED = {"rater": _with_ids(_RATERS), "item": _with_ids(_ITEMS), "tags": ("tags",)}
+_CHOSEN = (
+    "outcome", "winner", "choice", "preference", "preferred", "judgment", "judgement", "selected", "vote", "win",
+    "result", "label", "better", "verdict", "decision", "response", "answer",
+)  # fmt: skip
 PRESETS: Mapping[str, Preset] = {
     "webmushra": Preset(
         {
@@ -148,25 +142,7 @@ PRESETS: Mapping[str, Preset] = {
             **_PAIRED,
             "a": ("a", *_SIDES["a"], "first", "left"),
             "b": ("b", *_SIDES["b"], "second", "right"),
-            "outcome": (
-                "outcome",
-                "winner",
-                "choice",
-                "preference",
-                "preferred",
-                "judgment",
-                "judgement",
-                "selected",
-                "vote",
-                "win",
-                "result",
-                "label",
-                "better",
-                "verdict",
-                "decision",
-                "response",
-                "answer",
-            ),
+            "outcome": _CHOSEN,
         },
         "a, b, outcome, and rater and item where known",
     ),
@@ -209,27 +185,8 @@ _OUTCOMES = {
     "both_bad": ("both_bad", "bothbad", "both bad", "tie (bothbad)", "tie (both bad)", "tie_bothbad", "neither"),
 }  # fmt: skip
 OUTCOME_OF = {word: outcome for outcome, words in _OUTCOMES.items() for word in words}
-UNKNOWN = frozenset(
-    (
-        "na",
-        "n/a",
-        "#n/a",
-        "nan",
-        "null",
-        "nil",
-        "missing",
-        "-",
-        "--",
-        ".",
-        "?",
-        "#div/0!",
-        "#value!",
-        "#ref!",
-        "#name?",
-        "#num!",
-        "#null!",
-    )
-)  # cells that mean "no score"
+# Cells that mean "no score".
+UNKNOWN = frozenset("na n/a #n/a nan null nil missing - -- . ? #div/0! #value! #ref! #name? #num! #null!".split())
 # Scores in words: ACR, DCR and CCR of ITU-T P.800, in this order.
 _WORDS = (
     (1, "bad poor fair good excellent".split()),

@@ -31,6 +31,11 @@ def half_width(interval: Mapping[str, Any]) -> float | None:
     return None if low is None or high is None else (high - low) / 2
 
 
+def scaled(interval: Mapping[str, Any], factor: float) -> dict[str, Any]:
+    """Mean and ends of an interval times a factor; an end without a value stays None."""
+    return {key: None if interval[key] is None else factor * interval[key] for key in ("mean", "low", "high")}
+
+
 def decimals_for(question: Mapping[str, Any]) -> int:
     """Decimals to print on a question's scale."""
     return 2 if question["high"] - question["low"] <= 10 else 1

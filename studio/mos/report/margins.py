@@ -11,6 +11,7 @@ from studio.mos.report.cells import (
     interval_text,
     number,
     p_value,
+    scaled,
     small_sample_notes,
 )
 from studio.mos.report.charts import IntervalMark, interval_chart
@@ -48,9 +49,7 @@ def margin_figures(results: Mapping[str, Any]) -> list[tuple[str, str]]:
         factor, digits = _DISPLAY[test["unit"]]
         marks: list[IntervalMark] = []
         for pair in test["pairs"]:
-            mean, low, high = (
-                None if (v := pair["interval"][k]) is None else factor * v for k in ("mean", "low", "high")
-            )
+            mean, low, high = scaled(pair["interval"], factor).values()
             assert mean is not None, "an interval has a mean"
             label = f"{number(mean, digits)} {interval_text(low, high, digits)}"
             marks.append(IntervalMark(f"{pair['a']} {MINUS} {pair['b']}", mean, low, high, label))
@@ -71,9 +70,7 @@ def margin_tables(results: Mapping[str, Any]) -> list[ReportTable]:
         factor, digits = _DISPLAY[test["unit"]]
         rows: list[list[str]] = []
         for pair in test["pairs"]:
-            mean, low, high = (
-                None if (v := pair["interval"][k]) is None else factor * v for k in ("mean", "low", "high")
-            )
+            mean, low, high = scaled(pair["interval"], factor).values()
             tests = [p_value(pair[f"p_{claim}_holm"]) for claim in ("not_worse", "not_better", "equivalent")]
             posterior = [confidence(pair[f"posterior_{claim}"]) for claim in ("not_worse", "equivalent")]
             difference = number(mean, digits) if pair["interval"]["df"] else NONE

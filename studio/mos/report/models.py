@@ -15,6 +15,7 @@ from studio.mos.report.cells import (
     percent,
     percent_interval,
     rated_questions,
+    scaled,
     small_sample_notes,
     with_interval,
 )
@@ -64,11 +65,8 @@ def mean_by_latency(results: Mapping[str, Any], question: str) -> list[ScatterPo
 
 def bins_by_latency(bins: Sequence[Mapping[str, Any]], scale: float = 1.0) -> list[ScatterPoint]:
     """Means of answers of similar latency."""
-    spots: list[ScatterPoint] = []
-    for of in bins:
-        low, high = (None if of["mean"][end] is None else scale * of["mean"][end] for end in ("low", "high"))
-        spots.append(ScatterPoint(of["middle_ms"], scale * of["mean"]["mean"], low, high))
-    return spots
+    means = [scaled(of["mean"], scale) for of in bins]
+    return [ScatterPoint(of["middle_ms"], m["mean"], m["low"], m["high"]) for of, m in zip(bins, means, strict=True)]
 
 
 def latency_figures(results: Mapping[str, Any]) -> list[tuple[str, str]]:

@@ -20,6 +20,7 @@ from studio.mos.report.cells import (
     percent,
     percent_interval,
     rated_questions,
+    scaled,
     with_interval,
 )
 from studio.mos.report.charts import (
@@ -162,9 +163,8 @@ def _abx_section(prompt: str, table: Mapping[str, Any]) -> str:
 
 
 def _mark(label: str, interval: Mapping[str, Any], value_text: str, scale: float = 1) -> IntervalMark:
-    mean, low, high = (None if interval[k] is None else scale * interval[k] for k in ("mean", "low", "high"))
-    assert mean is not None, "an interval has a mean"
-    return IntervalMark(label, mean, low, high, value_text)
+    at = scaled(interval, scale)
+    return IntervalMark(label, at["mean"], at["low"], at["high"], value_text)
 
 
 _NO_ANSWERS = "No answers yet."

@@ -38,23 +38,15 @@ PATH = "/v1/speak"
 VENDOR_MODELS = "aura"  # the beginning of their voices' names, which stand for the first voice
 MAX_WAITING_CHARS = 100_000  # of flushed text that waits for the utterance before it
 _NORMAL = 1000  # close code
-_NAMES = {
-    "linear16": "pcm",
-    "mulaw": "ulaw",
-    "alaw": "alaw",
-    "mp3": "mp3",
-    "opus": "opus",
-    "flac": "flac",
-    "aac": "aac",
-}
-_RATES_HZ = {
-    "linear16": 24_000,
-    "mulaw": 8_000,
-    "alaw": 8_000,
-    "mp3": 22_050,
-    "opus": 48_000,
-    "flac": 24_000,
-    "aac": 24_000,
+# The name of an encoding's format, and its default rate in Hz.
+_FORMATS = {
+    "linear16": ("pcm", 24_000),
+    "mulaw": ("ulaw", 8_000),
+    "alaw": ("alaw", 8_000),
+    "mp3": ("mp3", 22_050),
+    "opus": ("opus", 48_000),
+    "flac": ("flac", 24_000),
+    "aac": ("aac", 24_000),
 }
 
 
@@ -79,8 +71,9 @@ class Query(BaseModel):
     def audio_format(self, default: str) -> AudioFormat:
         """What the sound is sent as."""
         encoding = self.encoding or default
-        name = "wav" if encoding == "linear16" and self.container == "wav" else _NAMES[encoding]
-        return AudioFormat(name, self.sample_rate or _RATES_HZ[encoding])
+        name, rate_hz = _FORMATS[encoding]
+        is_wav = encoding == "linear16" and self.container == "wav"
+        return AudioFormat("wav" if is_wav else name, self.sample_rate or rate_hz)
 
 
 class ClientMessage(BaseModel):

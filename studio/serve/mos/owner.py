@@ -54,12 +54,17 @@ def owner_routes(listening: ListeningTests, auth: TokenAuth, trace_store: TraceS
     routes = APIRouter(prefix="/mos/owner", dependencies=[Depends(auth.owner)])
 
     @routes.get("/campaigns")
-    async def campaigns() -> Response:
-        return private_json(await run_in_threadpool(_all, listening))
+    def campaigns() -> Response:
+        with listening.store.read() as session:
+            rows = session.exec(select(Campaign).order_by(col(Campaign.created_at))).all()
+            return private_json([_counts(session, row) for row in rows])
 
     @routes.get("/campaigns/{name}")
-    async def campaign(name: str) -> Response:
-        return private_json(await run_in_threadpool(_one, listening, name))
+    def campaign(name: str) -> Response:
+        with listening.store.read() as session:
+            row = find_campaign(session, name)
+            more = {"links": listening.links(name), "funnel": funnel(session, row)}
+            return private_json(_counts(session, row) | more)
 
     @routes.post("/campaigns/{name}/state", openapi_extra=takes(StateCreate))
     async def state(request: Request, name: str) -> Response:
@@ -82,46 +87,26 @@ def owner_routes(listening: ListeningTests, auth: TokenAuth, trace_store: TraceS
         _add_drafts(routes, listening, trace_store)
 
     @routes.get("/settings")
-    async def settings() -> Response:
-        return private_json(await run_in_threadpool(lambda: listening.store.settings))
+    def settings() -> Response:
+        return private_json(listening.store.settings)
 
     return routes
 
 
 def _add_drafts(routes: APIRouter, listening: ListeningTests, trace_store: TraceStore) -> None:
     @routes.get("/drafts")
-    async def drafts() -> Response:
-        return private_json(await run_in_threadpool(_drafts, listening))
+    def drafts() -> Response:
+        # Drafts to which an utterance can be added, the newest first, and templates for a new one with their titles.
+        names = select(Campaign.name).where(Campaign.state == "draft").order_by(col(Campaign.created_at).desc())
+        with listening.store.read() as session:
+            return private_json({"drafts": list(session.exec(names)), "templates": template_titles()})
 
     @routes.post("/campaigns/{name}/utterances", openapi_extra=takes(UtteranceCreate))
     async def utterance(request: Request, name: str) -> Response:
         body = await read_body(request, UtteranceCreate)
-
-        def add() -> dict[str, str]:
-            return add_utterance(listening, name, trace_store.path(body.trace), body.template, body.sure)
-
-        return private_json(await run_in_threadpool(add))
-
-
-def _drafts(listening: ListeningTests) -> dict[str, Any]:
-    """Drafts to which an utterance can be added, the newest first, and templates for a new one with their titles."""
-    with listening.store.read() as session:
-        rows = session.exec(
-            select(Campaign.name).where(Campaign.state == "draft").order_by(col(Campaign.created_at).desc())
-        )
-        return {"drafts": list(rows), "templates": template_titles()}
-
-
-def _all(listening: ListeningTests) -> list[dict[str, Any]]:
-    with listening.store.read() as session:
-        rows = session.exec(select(Campaign).order_by(col(Campaign.created_at))).all()
-        return [_counts(session, row) for row in rows]
-
-
-def _one(listening: ListeningTests, name: str) -> dict[str, Any]:
-    with listening.store.read() as session:
-        row = find_campaign(session, name)
-        return {**_counts(session, row), "links": listening.links(name), "funnel": funnel(session, row)}
+        trace = await run_in_threadpool(trace_store.path, body.trace)
+        added = await run_in_threadpool(add_utterance, listening, name, trace, body.template, body.sure)
+        return private_json(added)
 
 
 def _counts(session: Session, campaign: Campaign) -> dict[str, Any]:
@@ -164,12 +149,8 @@ def add_rated(
         return await recomputation.attention(request, await loader(name, script, system))
 
     @routes.get("/ratings")
-    async def ratings(name: str, script: _Name = "", system: _Name = "") -> Response:
-
-        def work() -> dict[str, object]:
-            with listening.store.read() as session:
-                return rated_sound(session, name, script, system)
-
-        return private_json(await run_in_threadpool(work))
+    def ratings(name: str, script: _Name = "", system: _Name = "") -> Response:
+        with listening.store.read() as session:
+            return private_json(rated_sound(session, name, script, system))
 
     app.include_router(routes)

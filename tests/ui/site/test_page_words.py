@@ -18,7 +18,7 @@ from studio.ui.app import PAGES, live_props
 from studio.ui.bundle import WIDGETS, sources
 from studio.ui.documents import add_documents
 from studio.ui.page import TITLE
-from studio.ui.translation import markup_texts, read_catalogues, translated
+from studio.ui.translation import read_catalogues, translated
 
 ASSETS = Path(__file__).parents[3] / "assets"
 LANGUAGES = set(json.loads((WIDGETS / "rate" / "words.json").read_text(encoding="utf-8")))
@@ -26,6 +26,8 @@ CATALOGUES = {name: texts for name, texts in read_catalogues(WIDGETS / "live" / 
 MODULES = {path for script in ("live/live.js", "live/worker/worker.js", "page/boot.js") for path, _ in sources(script)}
 _CALL = re.compile(r'\bt\(\s*"((?:[^"\\]|\\.)*)"')
 _PLACES = re.compile(r"\{\w+\}|</?\w+>|&[^;]+;")
+_WORD = re.compile(r"[A-Za-z]{2}")
+_ENTITY = re.compile(r"&#?\w+;")
 
 
 @pytest.fixture(scope="module")
@@ -43,6 +45,25 @@ def client() -> Iterator[TestClient]:
     add_documents(app, PAGES, no, nobody, no_arena)
     with TestClient(app) as made:
         yield made
+
+
+class _Recorder(dict[str, str]):
+    """A catalogue without a translation that records the texts that are looked up."""
+
+    def __init__(self) -> None:
+        super().__init__({"": ""})  # not empty: an empty catalogue is not searched
+        self.texts: list[str] = []
+
+    def get(self, key: str, default: str = "", /) -> str:
+        self.texts.append(key)
+        return default
+
+
+def _markup_texts(markup: str) -> list[str]:
+    """The texts and labels of markup that have words."""
+    recorder = _Recorder()
+    assert translated(markup, recorder) == markup
+    return [text for text in recorder.texts if _WORD.search(_ENTITY.sub("", text))]
 
 
 def _data() -> Iterator[str]:
@@ -68,7 +89,7 @@ def _data() -> Iterator[str]:
 def _english(client: TestClient) -> set[str]:
     """Every English text of the page."""
     body = client.get("/").text.partition("<body")[2]
-    texts = {*markup_texts(re.sub("<script.*?</script>", "", body, flags=re.DOTALL)), *_data()} - {TITLE, ""}
+    texts = {*_markup_texts(re.sub("<script.*?</script>", "", body, flags=re.DOTALL)), *_data()} - {TITLE, ""}
     for path in MODULES:
         found = _CALL.findall((WIDGETS / path).read_text(encoding="utf-8"))
         texts |= {json.loads(f'"{text}"') for text in found}
@@ -96,7 +117,7 @@ def test_markup_is_translated_around_its_tags() -> None:
     assert translated(markup, texts) == (
         '<p><span>\n <kbd>Leertaste</kbd> oder <b>Ende</b>. </span><i title="Sprechen">x</i><b data-x="Speak"/></p>'
     )
-    assert [*markup_texts(markup)] == ["Press <kbd>Space</kbd> or <b>End</b>.", "Speak"]
+    assert _markup_texts(markup) == ["Press <kbd>Space</kbd> or <b>End</b>.", "Speak"]
 
 
 @pytest.mark.parametrize(
