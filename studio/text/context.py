@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from studio.core.text.typography import MARKS, split_mark
 from studio.text import numbers
-from studio.text.dates import short_date
+from studio.text.dates import MONTHS, short_date
 from studio.text.groups import HALF
 from studio.text.measures import UNIT, is_one, unit_name
 from studio.text.numbers import NUM, cardinal
@@ -22,8 +22,10 @@ from studio.text.tables import (
     DATED,
     DAYS_AND_MONTHS,
     DAYS_FOLLOW,
+    MARKED,
     MINUS_FOLLOWS,
     MONTH_NAMES,
+    MONTHS_FOLLOW,
     NUMBERED,
     PARTS,
     PLACES,
@@ -31,13 +33,17 @@ from studio.text.tables import (
     SCALE_LETTERS,
     SCALES,
     SCORED,
+    SIZED,
     SOVEREIGNS,
     STARTERS,
+    STATES,
+    STREETS,
     TIMED,
     UNITS,
     WEEKDAYS,
     YEARS,
 )
+from studio.text.tokens import VULGARS, phrase
 
 MEASURED = frozenset("of about weighs exerts draws at with a".split())  # 9 N, 2 A
 
@@ -58,7 +64,7 @@ class Beside(NamedTuple):
 
 
 _SIDE = re.compile(
-    rf"(?:.* )?(?:{NUM}(?:mm|cm|m|km|ft|in|yd|inch)|{NUM} (?:mm|cm|m|km|ft|in|yd|inch|inches|feet|foot|meters))"
+    rf"(?:.* )?(?:{NUM}|\d*[{VULGARS}]) ?(?:mm|cm|m|km|ft|in|yd|inch|inches|feet|foot|meters)"
 )  # 10 cm x 5 cm
 ContextReader = Callable[[re.Match[str], Beside], str | None]
 _VARIABLE = re.compile(r"[-+−]?(?:[\d.,]+[a-z]?|[b-hj-zB-HJ-Z]|[a-zA-Z]\([a-z]\))(?:[²³]|\^\d)?[?!.,;:]?")
@@ -187,6 +193,8 @@ def _unit_or_word(m: re.Match[str], at: Beside) -> str | None:
 
 
 def _is_code(at: Beside) -> bool:
+    if at.before in STATES:
+        return True
     named = at.earlier if at.before in ("is", "was") else at.before
     of_card = at.before == "ending" and at.earlier.lower() in ("card", "number", "account", "phone")
     return named.lower().rstrip(":") in CODED or (at.earlier, at.before) == ("ending", "in") or of_card
@@ -226,13 +234,64 @@ def _counted(m: re.Match[str], at: Beside) -> str | None:
     return cardinal(m[0]) if is_amount and m[0][2:] != "00" else None
 
 
+_CARD_MONTH = re.compile(rf"(0?[1-9]|1[0-2])/(?:20)?(\d\d)[{MARKS}]?")
+_EXPIRES = re.compile(
+    r"(?:\S* )?(?:exp|expiry|expiration)[.:]?|(?:exp\.?|expiry|expiration) date:?|(?:valid|good) thru:?|card expires:?"
+)
+
+
+def _month_of_card(m: re.Match[str], at: Beside) -> str | None:
+    """Exp 09/27: a month and a year."""
+    if not _EXPIRES.fullmatch(f"{at.earlier} {at.before}".strip().lower()):
+        return None
+    return f"{MONTHS[int(m[1]) - 1]} {numbers.number(f'20{m[2]}')}"
+
+
+def _month(m: re.Match[str], at: Beside) -> str | None:
+    """The 5th of Jan, in Mar."""
+    is_day = at.before == "of" and re.fullmatch(r"\d\d?(?:st|nd|rd|th)|end|start|beginning|middle|month", at.earlier)
+    return MONTH_NAMES[m[0]] if is_day or at.before.lower() in MONTHS_FOLLOW else None
+
+
+def _direction(m: re.Match[str], at: Beside) -> str | None:
+    """51.5° N; Ave. NW."""
+    if not (at.before[-1:] == "°" or re.fullmatch(r"\d+(?:'|inch)", at.before) or (m[2] and at.before in STREETS)):
+        return None
+    names = {"N": "north", "S": "south", "E": "east", "W": "west"}
+    return names[m[1]] + (names[m[2]] if m[2] else "")
+
+
+def _inches(m: re.Match[str], at: Beside) -> str | None:
+    """A 12" ruler; 46" of an arc."""
+    if at.earlier[-1:] == "°" and at.before[-1:] == "'":
+        return f"{cardinal(m[1])} second{'' if m[1] == '1' else 's'}"
+    is_noun = at.after.rstrip(MARKS).isalpha() and at.after[0].islower() and at.after.rstrip(MARKS) not in SIZED
+    return phrase(f"{m[1]}-inch") if is_noun else None
+
+
+def _feet(m: re.Match[str], at: Beside) -> str | None:
+    """6' 2\", a 6' fence; 26' of an arc."""
+    if at.before[-1:] == "°":
+        return f"{cardinal(m[1])} minute{'' if m[1] == '1' else 's'}"
+    if at.before in ("a", "an", "A") and at.after[:1].islower():
+        return f"{cardinal(m[1])} foot"
+    return f"{cardinal(m[1])} {'foot' if m[1] == '1' else 'feet'}" if re.match(r"\d\d?inch", at.after) else None
+
+
+def _out_of(m: re.Match[str], at: Beside) -> str | None:
+    """4.5/5, 9/10 on the test."""
+    is_mark = at.after.rstrip(MARKS) == "stars" or (at.before.lower() in MARKED and at.after != "of") or "." in m[1]
+    return f"{cardinal(m[1])} out of {cardinal(m[2])}" if is_mark else None
+
+
 def _numbered(m: re.Match[str], at: Beside) -> str | None:
     if (
         not at.after[:1].isdecimal()
         or (m[0] == "c." and not at.after[:3].isdecimal())
         or (m[0] == "sec." and at.before[-1:].isdecimal())
+        or (m[0] in ("exp", "Exp") and _CARD_MONTH.fullmatch(at.after) is None)
     ):
-        return m[0] if m[0] in ("no.", "c.") else None
+        return m[0] if m[0] in ("no.", "c.", "apt.") else None
     return NUMBERED[m[0]]
 
 
@@ -270,6 +329,7 @@ _CONTEXTS: tuple[tuple[str, ContextReader], ...] = (
             else None
         ),
     ),
+    (r"([NS]|[EW](?=\.?\Z))\.?([EW]?)\.?", _direction),
     (r"N\.?", lambda m, at: "newtons" if at.before[:1].isdecimal() and at.earlier in MEASURED else None),
     (r"A\.?", lambda m, at: "amps" if at.before[:1].isdecimal() and at.earlier in MEASURED else None),
     (r"7(\d)7(?:-([1-9]00|[89]|10))?", _airliner),
@@ -281,10 +341,14 @@ _CONTEXTS: tuple[tuple[str, ContextReader], ...] = (
     ),
     (r"\d{4,8}", lambda m, at: numbers.digits(m[0]) if _is_code(at) else _counted(m, at)),
     (r"10\d\d", lambda m, at: numbers.year(m[0]) if at.before.lower() in YEARS or _after_date(at) else None),
-    (
-        r"(\d\d?)/(5|10)",
-        lambda m, at: f"{cardinal(m[1])} out of {cardinal(m[2])}" if at.after.rstrip(MARKS) == "stars" else None,
-    ),
+    (r"2[1-9]\d\d", lambda m, at: numbers.year(m[0]) if at.before.lower() == "year" else None),
+    (r"(\d\d?(?:\.\d)?)/(5|10)", _out_of),
+    (r"(0?[1-9]|1[0-2])/(?:20)?(\d\d)", _month_of_card),
+    ("Jan|Mar|Jun", _month),
+    (r"(\S*\d\S*)inch", _inches),
+    (r"(\d{1,3})'", _feet),
+    (r"(\d\d?)h([0-5]\d)", lambda m, at: numbers.duration(m[1], m[2], "0") if at.before.lower() in TIMED else None),
+    (r"(\d{1,4})B", lambda m, at: f"{cardinal(m[1])} b" if at.before == "at" and at.after.istitle() else None),
     (
         r"(\d\d?)/(\d\d?)",
         lambda m, at: short_date(m[1], m[2]) if at.before.lower() in DATED or at.earlier in ("week", "Week") else None,

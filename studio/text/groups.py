@@ -14,6 +14,7 @@ from studio.text.tables import (
     CODES,
     CURRENCIES,
     DAYS_AND_MONTHS,
+    LENGTHS,
     MAY_END,
     MONTH_NAMES,
     NAME_GOES_ON,
@@ -161,6 +162,19 @@ def _measured(m: re.Match[str], before: str) -> Phrases | None:
     return [amount, name] if amount else None
 
 
+def _sides(m: re.Match[str], before: str) -> Phrases | None:
+    """3x4 m, 10 x 20 x 30 cm; not 2 × 10 mm, which is a product."""
+    sides = re.sub("[x×]", " by ", m[1])
+    if m[2] not in LENGTHS or (m[1].count("×") == 1 and " " in m[1]):
+        return None
+    spoken = (
+        [" ".join(one if one == "by" else cardinal(one) for one in sides.split())]
+        if " " not in m[1]
+        else [one if one == "by" else cardinal(one) for one in sides.split()]
+    )
+    return [*spoken, unit_name(m[2], several=True) or ""]
+
+
 def _scaled_measure(m: re.Match[str], before: str) -> Phrases | None:
     """30k km."""
     name = unit_name(m[3], several=True)
@@ -251,6 +265,7 @@ _GROUPS: tuple[tuple[str, GroupReader], ...] = (
     ),
     (rf"({AMOUNT}) (bn|tn|mn|mln|bln)", lambda m, _: [amount_of(m[1]), SCALE_LETTERS[m[2]]]),
     (rf"({NUM})([kKM]) ({UNIT})", _scaled_measure),
+    (rf"({NUM}(?:[x×]{NUM}){{1,2}}|{NUM}(?: [x×] {NUM}){{1,2}}) ({UNIT})", _sides),
     (rf"({AMOUNT}) (sq|cu|fl)\.? ({UNIT})", _area),
     (rf"({AMOUNT}|\d+/\d+|\d*[{VULGARS}]|{SCIENTIFIC}) ({UNIT})", _measured),
 )

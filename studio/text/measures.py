@@ -6,7 +6,8 @@ from studio.text.numbers import cardinal
 from studio.text.tables import LENGTHS, PER, RATED, UNITS, VULGAR
 
 _STOPPED = "tsp|tbsp|oz|lbs?|hrs?|mins?|secs?|yds?|ft|mi|gal|pt|qt|yrs?|wks?|doz|mos"
-_POWER = r"(?:[²³]|\^[23])?"
+_POWER = r"(?:[²³]|\^[23]|(?<=m)[23]|(?<=ft)[23])?"
+_PLAIN_POWER = re.compile(r"\b([mcdk]?m|ft)([23])\b")  # km2, kg/m3
 _NAME = rf"[A-Za-zµΩ°%¢×]+(?:\*[A-Za-z]+)?{_POWER}"
 UNIT = rf"(?:(?:{_STOPPED})\.|ft[-*]lbs?|lb-ft|{_NAME}(?:/{_NAME}){{0,2}})"
 
@@ -20,7 +21,7 @@ def is_one(amount: str) -> bool:
 
 def unit_name(unit: str, several: bool) -> str | None:
     """The name of a unit, of a power of one, or of a rate (m/s², g/L, km/day); None if it is not a unit."""
-    unit = unit.replace("^2", "²").replace("^3", "³").rstrip(".")
+    unit = _PLAIN_POWER.sub(r"\1^\2", unit).replace("^2", "²").replace("^3", "³").rstrip(".")
     if unit in UNITS:
         return UNITS[unit][several]
     first, product, second = unit.partition("*")

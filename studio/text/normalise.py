@@ -50,6 +50,10 @@ _NUMERAL = re.compile("[ivx]+|[IVXLC]+(?:th|st|nd|rd)")
 _COMPARED = re.compile(r"([<>≤≥≈]|[<>]=)([^<>=]*\d[^<>=]*)")
 _SHORT_AND_NUMBER = re.compile(rf"({'|'.join(map(re.escape, ABBREVIATIONS))})(\d\S*)")
 _DOTS = re.compile(r"(?:[A-Za-z]\.)+[A-Za-z]?")
+_DEGREE = re.compile(r"([BDM])\.([A-Z][a-z]+)\.?")  # B.Sc., M.Phil.
+_LETTERS = re.compile("[A-Z]o[A-Z]|(?:Li|Na|Mg|Al|Ca|Cr|Fe|Cu|Zn|Ag|Ba|Pb)(?:Cl|Br|F|I|OH|O|CN|S)")  # YoY, NaCl
+_CAMEL = re.compile("[a-z]{2,}(?:[A-Z][a-z]+)+")  # getUserName
+_CAPITAL = re.compile("(?=[A-Z])")
 
 _WORDS_TOO = frozenset(map(str.lower, WORDS_TOO))
 Words = list[tuple[str, int]]  # each with the index of its token
@@ -65,6 +69,10 @@ def letters(word: str) -> str:
     lower = bare.lower()
     if bare in READ_AS:
         return READ_AS[bare] + tail
+    if _LETTERS.fullmatch(bare):
+        return " ".join(lower) + tail
+    if _CAMEL.fullmatch(bare):
+        return _CAPITAL.sub(" ", bare).lower() + tail
     if 1 < len(word) <= 5 and word.islower() and word.isalpha() and not set(word) & set("aeiouy") | {word} & SOUNDS:
         return " ".join(word)
     if not bare.isupper() or not bare.isalpha() or len(bare) == 1:
@@ -175,7 +183,7 @@ def _read(tokens: Sequence[str], k: int, before: Sequence[str]) -> Words:
 
 def _before_noun(words: Words) -> Words:
     """Put units in the singular (a five dollar note, a two gigabyte disk), unless there are cents."""
-    if any(word in ("cents", "pence") for word, _ in words):
+    if any(word in ("cents", "pence") for word, _ in words) and any(word == "and" for word, _ in words):
         return words
     return [(SINGULARS.get(word, word), at) for word, at in words]
 
@@ -202,6 +210,8 @@ def _read_one(base: str) -> str:
     if (match := _SHORT_AND_NUMBER.fullmatch(base)) is not None:  # c.1500, No.5, pp.3-7
         short = NUMBERED.get(match[1]) or ABBREVIATIONS[match[1]]
         return f"{short} {_read_one(match[2])}"
+    if degree := _DEGREE.fullmatch(base):
+        return f"{degree[1].lower()} {'s c' if degree[2] == 'Sc' else degree[2].lower()}"
     if _DOTS.fullmatch(base):
         return " ".join(base.lower().replace(".", ""))
     parts = [] if ADDRESS.fullmatch(base) else [part for part in _INNER.split(base) if part.strip("'")]

@@ -36,6 +36,7 @@ from studio.text.numbers import (
 from studio.text.tables import (
     CODES,
     CURRENCIES,
+    LENGTHS,
     MONTH_NAMES,
     PER,
     SCALE_LETTERS,
@@ -97,6 +98,28 @@ def groups(text: str) -> str:
     """Groups of digits, each read digit by digit, with commas between them."""
     spoken = ", ".join(digits(group) for group in re.findall(r"\d+", text))
     return f"plus {spoken}" if text[0] == "+" else spoken
+
+
+_PIECES = {"K": "king", "Q": "queen", "R": "rook", "B": "bishop", "N": "knight"}
+
+
+def _chess_move(match: re.Match[str]) -> str:
+    """Nf3, Qxd5+, exd5; not e4, which may be anything."""
+    piece, origin, takes, square, check = match.groups()
+    parts = [
+        _PIECES.get(piece, piece),
+        *origin,
+        "takes" if takes else "",
+        *square,
+        {"+": "check", "#": "mate"}.get(check),
+    ]
+    return " ".join(cardinal(one) if one.isdecimal() else one for one in parts if one)
+
+
+def _sides(match: re.Match[str]) -> str | None:
+    """3x4m, 12"x15": sides with a unit of length."""
+    name = match[4] in (*LENGTHS, "inch") and unit_name(match[4], several=True)
+    return f"{' by '.join(cardinal(one) for one in match.groups()[:3] if one)} {name}" if name else None
 
 
 def _range(match: re.Match[str]) -> str | None:
@@ -234,6 +257,7 @@ _RULES: list[tuple[re.Pattern[str], Reader]] = [
         ),
         (rf"({SIGN}?)({NUM})({CURRENCY})", lambda m: money(m[1], m[3], m[2])),
         (rf"((?:{CURRENCY}).*\d[A-Za-z]?|.*\d(?:{CURRENCY}))/([A-Za-z]+)", _per),
+        (r"((?:[2-9]|1[0-9]|[2-4][02-9]))st", lambda m: f"{cardinal(m[1])} stone"),
         (
             r"(\d{1,3}(?:,\d{3})+|\d{1,9})(?:st|nd|rd|th|ST|ND|RD|TH)(s|'s)?",
             lambda m: plural(ordinal(m[1])) if m[2] == "s" else ordinal(m[1]) + (m[2] or ""),
@@ -246,6 +270,7 @@ _RULES: list[tuple[re.Pattern[str], Reader]] = [
         (r"(\d{1,3}(?:\.\d+)?)°(?=\d|[NSEW])(?:(\d\d?)'(?:(\d\d?)(?:''|inch)?)?)?([NSEW])?", _bearing),
         (rf"({NUM})in", lambda m: f"{cardinal(m[1])} {'inch' if m[1] == '1' else 'inches'}"),
         (r"(?:(\d+)h)?(\d+)m(?:in)?(?:(\d+)s)?", _short_duration),
+        (r"([01]?\d|2[0-4])h([0-5]\d)", lambda m: clock(m[1], m[2])),
         (r"([A-Z]{2,4})-?((?:19|20)\d\d)", lambda m: f"{' '.join(m[1].lower())} {year(m[2])}"),
         (r"401\(?k\)?", lambda m: "four oh one k"),
         (r"WW(I{1,3}|[123])('s)?", lambda m: f"world war {cardinal(str(roman(m[1]) or m[1]))}{m[2] or ''}"),
@@ -283,6 +308,7 @@ _RULES: list[tuple[re.Pattern[str], Reader]] = [
         (rf"({SIGN}?{NUM})[eE]([-+]?\d{{1,3}})", lambda m: f"{cardinal(m[1])} times ten {power(m[2])}"),
         (rf"({SIGN}?{NUM})({EXPONENT})", lambda m: f"{cardinal(m[1])} {power(m[2])}"),
         (r"([A-Z][a-z]?)(?:([²³])|\^?(\d))?\^([+−-])", ion),
+        (r"([KQRBN]|[a-h](?=x))([a-h1-8]?)(x?)([a-h][1-8])([+#]?)", _chess_move),
         (r"(?=\S*\d)(?:(?:[BCFHIKNOPSUVWY]|[ABCFGLMNRSTUZ][a-z])\d{0,2}){2,9}", formula),
         (
             r"([A-Za-zµ]+)\*([A-Za-zµ]+)\^-(?:([²³])|\^?1)",
@@ -316,6 +342,7 @@ _RULES: list[tuple[re.Pattern[str], Reader]] = [
         (rf"({SIGN}?{NUM})([a-ln-z])({EXPONENT})", lambda m: f"{cardinal(m[1])} {m[2]} {power(m[3])}"),
         (rf"({AMOUNT})(-?)({UNIT})", _measure),
         (rf"(\d*[{VULGARS}]|\d+/\d+)({UNIT})", _fraction_measure),
+        (rf"({NUM})(?:inch)?[x×]({NUM})(?:(?:inch)?[x×]({NUM}))?({UNIT})", _sides),
         (r"(\d{3,5})×(\d{3,5})", lambda m: f"{number(m[1])} by {number(m[2])}"),
         (r"(\d{2,5})x(\d{1,5})", lambda m: f"{number(m[1])} by {number(m[2])}"),
         (r"(\d)x(\d)(?:x(\d))?", lambda m: " by ".join(cardinal(one) for one in m.groups() if one)),
