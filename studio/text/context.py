@@ -1,13 +1,12 @@
 """Readings of a token that depend on its neighbours, as a table of patterns with their readers."""
 
 import re
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 from studio.core.text.typography import MARKS, split_mark
 from studio.text import numbers
-from studio.text.dates import MONTHS, short_date
-from studio.text.groups import HALF
+from studio.text.beside import BESIDE_RULES, Beside, ContextReader
+from studio.text.dates import short_date
+from studio.text.groups import HALF, is_code
 from studio.text.measures import UNIT, is_one, unit_name
 from studio.text.numbers import NUM, cardinal
 from studio.text.tables import (
@@ -22,10 +21,8 @@ from studio.text.tables import (
     DATED,
     DAYS_AND_MONTHS,
     DAYS_FOLLOW,
-    MARKED,
     MINUS_FOLLOWS,
     MONTH_NAMES,
-    MONTHS_FOLLOW,
     NUMBERED,
     PARTS,
     PLACES,
@@ -33,40 +30,17 @@ from studio.text.tables import (
     SCALE_LETTERS,
     SCALES,
     SCORED,
-    SIZED,
     SOVEREIGNS,
     STARTERS,
-    STATES,
-    STREETS,
     TIMED,
     UNITS,
     WEEKDAYS,
     YEARS,
 )
-from studio.text.tokens import VULGARS, phrase
 
 MEASURED = frozenset("of about weighs exerts draws at with a".split())  # 9 N, 2 A
 
 
-class Beside(NamedTuple):
-    """Neighbours of a token; empty at the edges.
-
-    Attributes:
-        earlier, before: the second and the first token before it.
-        after: the token after it.
-        rest: all held tokens after it.
-    """
-
-    earlier: str
-    before: str
-    after: str
-    rest: Sequence[str]
-
-
-_SIDE = re.compile(
-    rf"(?:.* )?(?:{NUM}|\d*[{VULGARS}]) ?(?:mm|cm|m|km|ft|in|yd|inch|inches|feet|foot|meters)"
-)  # 10 cm x 5 cm
-ContextReader = Callable[[re.Match[str], Beside], str | None]
 _VARIABLE = re.compile(r"[-+−]?(?:[\d.,]+[a-z]?|[b-hj-zB-HJ-Z]|[a-zA-Z]\([a-z]\))(?:[²³]|\^\d)?[?!.,;:]?")
 # Tokens that may begin a range with blanks around its dash: an amount, a time, a unit.
 _FROM = re.compile(rf"\S*\d\S*(?<![{MARKS}])|{HALF}|{'|'.join(re.escape(unit) for unit in UNITS)}")
@@ -193,8 +167,6 @@ def _unit_or_word(m: re.Match[str], at: Beside) -> str | None:
 
 
 def _is_code(at: Beside) -> bool:
-    if at.before in STATES:
-        return True
     named = at.earlier if at.before in ("is", "was") else at.before
     of_card = at.before == "ending" and at.earlier.lower() in ("card", "number", "account", "phone")
     return named.lower().rstrip(":") in CODED or (at.earlier, at.before) == ("ending", "in") or of_card
@@ -204,7 +176,7 @@ _EMERGENCY = ("911", "999")
 
 
 def _dialled(m: re.Match[str], at: Beside) -> str | None:
-    is_second = m[0] in _EMERGENCY and at.before in ("or", "and") and at.earlier in _EMERGENCY
+    is_second = m[0] in (*_EMERGENCY, "112") and at.before in ("or", "and") and at.earlier in _EMERGENCY
     of_call = at.after.rstrip(MARKS) in ("call", "calls", "operator", "dispatcher")
     called = at.before.lower() in CALLED or is_second or (m[0] in _EMERGENCY and of_call)
     return numbers.digits(m[0]) if called else None
@@ -215,7 +187,7 @@ def _airliner(m: re.Match[str], at: Beside) -> str | None:
     if at.after == "=" or not (m[2] or at.before == "Boeing"):
         return None
     name = "seven oh seven" if m[1] == "0" else f"seven {cardinal(f'{m[1]}7')}"
-    return f"{name} {cardinal(m[2])}" if m[2] else name
+    return f"{name} {cardinal(m[2])} {' '.join((m[3] or '').lower())}".strip() if m[2] else name
 
 
 def _letters(m: re.Match[str], at: Beside) -> str | None:
@@ -234,68 +206,18 @@ def _counted(m: re.Match[str], at: Beside) -> str | None:
     return cardinal(m[0]) if is_amount and m[0][2:] != "00" else None
 
 
-_CARD_MONTH = re.compile(rf"(0?[1-9]|1[0-2])/(?:20)?(\d\d)[{MARKS}]?")
-_EXPIRES = re.compile(
-    r"(?:\S* )?(?:exp|expiry|expiration)[.:]?|(?:exp\.?|expiry|expiration) date:?|(?:valid|good) thru:?|card expires:?"
-)
-
-
-def _month_of_card(m: re.Match[str], at: Beside) -> str | None:
-    """Exp 09/27: a month and a year."""
-    if not _EXPIRES.fullmatch(f"{at.earlier} {at.before}".strip().lower()):
-        return None
-    return f"{MONTHS[int(m[1]) - 1]} {numbers.number(f'20{m[2]}')}"
-
-
-def _month(m: re.Match[str], at: Beside) -> str | None:
-    """The 5th of Jan, in Mar."""
-    is_day = at.before == "of" and re.fullmatch(r"\d\d?(?:st|nd|rd|th)|end|start|beginning|middle|month", at.earlier)
-    return MONTH_NAMES[m[0]] if is_day or at.before.lower() in MONTHS_FOLLOW else None
-
-
-def _direction(m: re.Match[str], at: Beside) -> str | None:
-    """51.5° N; Ave. NW."""
-    if not (at.before[-1:] == "°" or re.fullmatch(r"\d+(?:'|inch)", at.before) or (m[2] and at.before in STREETS)):
-        return None
-    names = {"N": "north", "S": "south", "E": "east", "W": "west"}
-    return names[m[1]] + (names[m[2]] if m[2] else "")
-
-
-def _inches(m: re.Match[str], at: Beside) -> str | None:
-    """A 12" ruler; 46" of an arc."""
-    if at.earlier[-1:] == "°" and at.before[-1:] == "'":
-        return f"{cardinal(m[1])} second{'' if m[1] == '1' else 's'}"
-    is_noun = at.after.rstrip(MARKS).isalpha() and at.after[0].islower() and at.after.rstrip(MARKS) not in SIZED
-    return phrase(f"{m[1]}-inch") if is_noun else None
-
-
-def _feet(m: re.Match[str], at: Beside) -> str | None:
-    """6' 2\", a 6' fence; 26' of an arc."""
-    if at.before[-1:] == "°":
-        return f"{cardinal(m[1])} minute{'' if m[1] == '1' else 's'}"
-    if at.before in ("a", "an", "A") and at.after[:1].islower():
-        return f"{cardinal(m[1])} foot"
-    return f"{cardinal(m[1])} {'foot' if m[1] == '1' else 'feet'}" if re.match(r"\d\d?inch", at.after) else None
-
-
-def _out_of(m: re.Match[str], at: Beside) -> str | None:
-    """4.5/5, 9/10 on the test."""
-    is_mark = at.after.rstrip(MARKS) == "stars" or (at.before.lower() in MARKED and at.after != "of") or "." in m[1]
-    return f"{cardinal(m[1])} out of {cardinal(m[2])}" if is_mark else None
-
-
 def _numbered(m: re.Match[str], at: Beside) -> str | None:
     if (
-        not at.after[:1].isdecimal()
+        not (at.after[:1].isdecimal() or is_code(m[0], at.after))
         or (m[0] == "c." and not at.after[:3].isdecimal())
         or (m[0] == "sec." and at.before[-1:].isdecimal())
-        or (m[0] in ("exp", "Exp") and _CARD_MONTH.fullmatch(at.after) is None)
     ):
         return m[0] if m[0] in ("no.", "c.", "apt.") else None
     return NUMBERED[m[0]]
 
 
 _CONTEXTS: tuple[tuple[str, ContextReader], ...] = (
+    *BESIDE_RULES,
     (r"[-−*~]", _hyphen),
     (r"([IVXLCDM]+|[ivx]+)('s)?", _roman),
     (r"([IVX])\.", _last_of_a_ruler),
@@ -310,10 +232,6 @@ _CONTEXTS: tuple[tuple[str, ContextReader], ...] = (
     (r"(\d{1,3}):(\d{1,3})(?:-(\d{1,3}))?", _verse),
     (r"in\.|ft\.|min\.", _unit_or_word),
     (
-        r"[x×]",
-        lambda m, at: "by" if _SIDE.fullmatch(f"{at.earlier} {at.before}") else None,
-    ),
-    (
         r"([\d,]+)s",
         lambda m, at: (
             f"{'ten' if m[1] == '10' else cardinal(m[1])[4:]}s"
@@ -321,18 +239,9 @@ _CONTEXTS: tuple[tuple[str, ContextReader], ...] = (
             else None
         ),
     ),
-    (
-        r"([01]\d|2[0-4])([0-5]\d)",
-        lambda m, at: (
-            f"{'zero ' if m[1][0] == '0' else ''}{numbers.clock(m[1], m[2])}"
-            if at.after.rstrip(MARKS) == "hours" and at.before in ("at", "by", "until", "from")
-            else None
-        ),
-    ),
-    (r"([NS]|[EW](?=\.?\Z))\.?([EW]?)\.?", _direction),
     (r"N\.?", lambda m, at: "newtons" if at.before[:1].isdecimal() and at.earlier in MEASURED else None),
     (r"A\.?", lambda m, at: "amps" if at.before[:1].isdecimal() and at.earlier in MEASURED else None),
-    (r"7(\d)7(?:-([1-9]00|[89]|10))?", _airliner),
+    (r"7(\d)7(?:-([1-9]00|[89]|10)(ER|LR)?)?", _airliner),
     (r"\d\d\d", _dialled),
     (r"([A-Z])-([A-Z])", _letters),
     (
@@ -342,13 +251,6 @@ _CONTEXTS: tuple[tuple[str, ContextReader], ...] = (
     (r"\d{4,8}", lambda m, at: numbers.digits(m[0]) if _is_code(at) else _counted(m, at)),
     (r"10\d\d", lambda m, at: numbers.year(m[0]) if at.before.lower() in YEARS or _after_date(at) else None),
     (r"2[1-9]\d\d", lambda m, at: numbers.year(m[0]) if at.before.lower() == "year" else None),
-    (r"(\d\d?(?:\.\d)?)/(5|10)", _out_of),
-    (r"(0?[1-9]|1[0-2])/(?:20)?(\d\d)", _month_of_card),
-    ("Jan|Mar|Jun", _month),
-    (r"(\S*\d\S*)inch", _inches),
-    (r"(\d{1,3})'", _feet),
-    (r"(\d\d?)h([0-5]\d)", lambda m, at: numbers.duration(m[1], m[2], "0") if at.before.lower() in TIMED else None),
-    (r"(\d{1,4})B", lambda m, at: f"{cardinal(m[1])} b" if at.before == "at" and at.after.istitle() else None),
     (
         r"(\d\d?)/(\d\d?)",
         lambda m, at: short_date(m[1], m[2]) if at.before.lower() in DATED or at.earlier in ("week", "Week") else None,

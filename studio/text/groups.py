@@ -308,3 +308,8 @@ def closing_stop(token: str, after: str) -> str:
     if (follows in DAYS_AND_MONTHS and (is_half or token[:-1] in DAYS_AND_MONTHS)) or (is_half and follows in ZONES):
         return ""
     return "." if not after or after[0].isupper() else ""
+
+
+def is_code(short: str, after: str) -> bool:
+    """Whether a code follows an abbreviation: no. GB123, apt. B4; not "No. B12 is a vitamin"."""
+    return re.match(r"[A-Z]{1,4}-?\d" + (r"\d{3}" if short[0].isupper() else ""), after) is not None

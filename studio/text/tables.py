@@ -71,7 +71,7 @@ NUMBERED = {"No.": "number", "no.": "number", "No": "number", "#": "number", "Fi
             "p.": "page", "pp": "pages", "Rt": "route", "Rte": "route", "Ch": "chapter", "ch": "chapter",
             "Sec": "section", "sec.": "section", "est.": "established", "Est.": "established",
             "c.": "circa", "ca.": "circa", "Op.": "opus", "ch.": "chapter",
-            "apt.": "apartment", "ste.": "suite", "rm.": "room", "exp": "expires", "Exp": "expires"}  # fmt: skip
+            "apt.": "apartment", "ste.": "suite", "rm.": "room"}  # fmt: skip
 # Words that begin a sentence: before them, the full stop of dotted letters (U.S.) ends the previous one.
 STARTERS = frozenset(
     "He She It They We I You The A An This That These Those There Then But And In On At So If When My His Her Our "
@@ -275,6 +275,7 @@ READ_AS = {
     "blvd": "boulevard",
     "rd": "road",
     "hwy": "highway",
+    "aka": "a k a",
     "OK": "okay",
     "Ok": "okay",
     "ok": "okay",
