@@ -54,7 +54,8 @@ def _month_of_card(m: re.Match[str], at: Beside) -> str | None:
 def _month(m: re.Match[str], at: Beside) -> str | None:
     """The 5th of Jan, in Mar."""
     is_month = (at.before == "of" and _OF_MONTH.fullmatch(at.earlier)) or at.before.lower() in MONTHS_FOLLOW
-    return MONTH_NAMES[m[0]] if is_month else None
+    is_listed = at.before in ("and", "or", "to", "-") and at.earlier.rstrip(MARKS) in MONTH_NAMES
+    return MONTH_NAMES[m[0]] if is_month or is_listed else None
 
 
 def _direction(m: re.Match[str], at: Beside) -> str | None:
@@ -66,9 +67,17 @@ def _direction(m: re.Match[str], at: Beside) -> str | None:
     return None
 
 
+def _by(m: re.Match[str], at: Beside) -> str | None:
+    """10 cm x 5 cm; a 20 x 20 grid."""
+    is_size = at.earlier in ("a", "an", "A") and len(at.rest) > 1 and _is_noun(at.rest[1]) and at.before.isdecimal()
+    if is_size or _SIDE.fullmatch(f"{at.earlier} {at.before}"):
+        return "by"
+    return "times" if at.before[-1:].isdecimal() and at.after[:1].isdecimal() else None
+
+
 def _is_noun(after: str) -> bool:
     word = after.rstrip(MARKS)
-    return word.isalpha() and word.islower() and word not in SIZED
+    return word.isalpha() and (word.islower() or word.isupper()) and word not in SIZED
 
 
 def _inches(m: re.Match[str], at: Beside) -> str | None:
@@ -103,13 +112,15 @@ def _hours(m: re.Match[str], at: Beside) -> str | None:
 
 
 def _century(m: re.Match[str], at: Beside) -> str | None:
-    """The XXI century."""
+    """The XXI century, an XX chromosome."""
+    if at.after.startswith("chromosome"):
+        return " ".join(m[0].lower())
     is_century = at.after.rstrip(MARKS) in ("century", "centuries") and numbers.roman(m[0])
     return numbers.ordinal(str(numbers.roman(m[0]))) if is_century else None
 
 
 BESIDE_RULES: tuple[tuple[str, ContextReader], ...] = (
-    (r"[x×]", lambda m, at: "by" if _SIDE.fullmatch(f"{at.earlier} {at.before}") else None),
+    (r"[x×]", _by),
     (r"(\S*\d\S*)inch", _inches),
     (r"(\d{1,3})'", _feet),
     (r"([NS]|[EW](?=\.?\Z))\.?([EW]?)\.?", _direction),
@@ -121,6 +132,11 @@ BESIDE_RULES: tuple[tuple[str, ContextReader], ...] = (
     (r"(\d\d?)h([0-5]\d)", lambda m, at: numbers.duration(m[1], m[2], "0") if at.before.lower() in TIMED else None),
     (r"(\d{1,4})B", lambda m, at: f"{cardinal(m[1])} b" if at.before == "at" and at.after.istitle() else None),
     (r"\d{5}", lambda m, at: numbers.digits(m[0]) if at.before in STATES else None),
-    (r"c\.", lambda m, at: "century" if re.fullmatch(r"\d\d?(?:st|nd|rd|th)", at.before) else None),
+    (
+        r"c\.",
+        lambda m, at: (
+            "century" if re.fullmatch(r"\d\d?(?:st|nd|rd|th)", at.before) and not at.after[:1].isdecimal() else None
+        ),
+    ),
     (r"[IVX]{2,5}", _century),
 )

@@ -129,6 +129,9 @@ def _doctor(m: re.Match[str], at: Beside) -> str:
 def _saint(m: re.Match[str], at: Beside) -> str:
     if at.after in STARTERS and m[0][-1] == ".":
         return "street."
+    is_named = at.before[:1].isupper() or at.before[:1].isdecimal()
+    if is_named and re.fullmatch(rf"[NS]\.?[EW]\.?[{MARKS}]?", at.after):
+        return "street"  # 5th St. NW
     return "saint" if at.after[:1].isupper() else "street"
 
 

@@ -156,7 +156,7 @@ def _code_last(m: re.Match[str], before: str) -> Phrases | None:
 
 def _measured(m: re.Match[str], before: str) -> Phrases | None:
     name = unit_name(m[2], not is_one(m[1]))
-    if name is None:
+    if name is None or (m[2] in ("x", "×") and m.string[m.end() + 1 : m.end() + 2].isdecimal()):
         return None
     amount = amount_of(m[1]) if re.fullmatch(AMOUNT, m[1]) else phrase(m[1])
     return [amount, name] if amount else None
@@ -164,15 +164,12 @@ def _measured(m: re.Match[str], before: str) -> Phrases | None:
 
 def _sides(m: re.Match[str], before: str) -> Phrases | None:
     """3x4 m, 10 x 20 x 30 cm; not 2 × 10 mm, which is a product."""
-    sides = re.sub("[x×]", " by ", m[1])
-    if m[2] not in LENGTHS or (m[1].count("×") == 1 and " " in m[1]):
+    name = unit_name(m[2], several=True) if m[2].rstrip(".") in LENGTHS else None
+    if name is None or (m[1].count("×") == 1 and " " in m[1]):
         return None
-    spoken = (
-        [" ".join(one if one == "by" else cardinal(one) for one in sides.split())]
-        if " " not in m[1]
-        else [one if one == "by" else cardinal(one) for one in sides.split()]
-    )
-    return [*spoken, unit_name(m[2], several=True) or ""]
+    spoken = [one if one in "x×" else cardinal(one) for one in re.split("([x×])| ", m[1]) if one]
+    spoken = ["by" if one in "x×" else one for one in spoken]
+    return [*(spoken if " " in m[1] else [" ".join(spoken)]), name]
 
 
 def _scaled_measure(m: re.Match[str], before: str) -> Phrases | None:

@@ -50,15 +50,15 @@ _INNER = re.compile(
 )
 _NUMERAL = re.compile("[ivx]+|[IVXLC]+(?:th|st|nd|rd)")
 _COMPARED = re.compile(r"([<>≤≥≈]|[<>]=)([^<>=]*\d[^<>=]*)")
-_CODE = re.compile(r"#([A-Z]{1,4}-?\d\S*)")  # order #A-1234
+_CODE = re.compile(r"#(?![0-9A-F]{6}\Z)([A-Z]{1,4}-?\d\S*)")  # order #A-1234
 _SHORT_AND_NUMBER = re.compile(rf"({'|'.join(map(re.escape, ABBREVIATIONS))})(\d\S*)")
-_DOTS = re.compile(r"(?:[A-Za-z]\.)+[A-Za-z]?")
+_DOTS = re.compile(r"(?:[A-Za-z]\.)+[A-Za-z]?|LL\.[BDM]\.?")
 _DEGREE = re.compile(r"([BDM])\.([A-Z][a-z]+)\.?")  # B.Sc., M.Phil.
 _LONG_CODE = 6  # digits; numbers behind letters with at least so many are read digit by digit: GB123456789
 _LETTERS = re.compile(
     "[A-Z]o[A-Z]|[HK](?:Cl|Br)|(?:Li|Na|Mg|Al|Ca|Cr|Fe|Cu|Zn|Ag|Ba|Pb)(?:Cl|Br|F|I|OH|O|CN|S)"
 )  # YoY, NaCl
-_CAMEL = re.compile("[a-z]{2,}(?:[A-Z][a-z]+)+")  # getUserName
+_CAMEL = re.compile("[a-z]{2,}(?:[A-Z][a-z]{2,}|Id|By|To|At|On|In|Of|Ms)+")  # getUserName
 _CAPITAL = re.compile("(?=[A-Z])")
 
 _WORDS_TOO = frozenset(map(str.lower, WORDS_TOO))

@@ -62,7 +62,7 @@ _TYPOGRAPHIC = {
     "μ": "µ",
     **dict(zip("ßẞæÆœŒøØđĐðÐþÞłŁıŋŊħĦĸ", "ss SS ae AE oe OE o O d D d D th Th l L i ng Ng h H k".split(), strict=True)),
 }
-_DOTTED = re.compile(r"[A-HJ-Z]|[A-Za-z](?:\.[A-Za-z])+|[BDM]\.(?:Sc|Ed|Eng|Phil|Com|Tech)")
+_DOTTED = re.compile(r"[A-HJ-Z]|[A-Za-z](?:\.[A-Za-z])+|LL\.[BDM]|[BDM]\.(?:Sc|Ed|Eng|Phil|Com|Tech)")
 
 
 def is_abbreviation(base: str) -> bool:
