@@ -8,6 +8,7 @@ from studio.core.events import Failed, Unsupported
 from studio.core.folders import VOICES, speakers_folder
 from studio.core.ports import MAX_TEMPERATURE, SpeakRequest
 from studio.core.speaking import speak
+from studio.core.text.reasons import nothing_spoken
 from studio.core.traces.trace import Trace, collect_trace, open_trace
 from studio.inspection.replay import replay
 from studio.markup.parts import open_marked
@@ -63,8 +64,7 @@ def synthesize(
     if isinstance(last, Failed):
         raise StudioError(last.message)
     if not len(trace.pcm):
-        reasons = [event.why for event in trace.events if isinstance(event, Unsupported)]
-        raise BadText("nothing of the text can be spoken", next(iter(reasons), "give at least one word"))
+        raise nothing_spoken(event.why for event in trace.events if isinstance(event, Unsupported))
     return trace
 
 

@@ -203,13 +203,13 @@ def _progress() -> Generator[Callable[[float], None]]:
 def _unspoken(trace: "Trace") -> list[str]:
     """Tokens that the voice could not speak, with reasons. Raises BadText if nothing was spoken."""
     from studio.core.events import TextReceived, Unsupported
+    from studio.core.text.reasons import nothing_spoken
 
     text = "".join(event.text for event in trace.events if isinstance(event, TextReceived))
     skipped = [event for event in trace.events if isinstance(event, Unsupported)]
     reasons = [f"{text[event.char_start : event.char_end].strip()[:40]!r}: {event.why}" for event in skipped]
     if not len(trace.pcm):
-        why = f": {', '.join(reasons[:5])}" if reasons else ""
-        raise BadText(f"nothing of the text can be spoken{why}", "give words in Latin letters")
+        raise nothing_spoken(reasons)
     return reasons
 
 

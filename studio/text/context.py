@@ -1,13 +1,12 @@
 """Readings of a token that depend on its neighbours, as a table of patterns with their readers."""
 
 import re
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 from studio.core.text.typography import MARKS, split_mark
 from studio.text import numbers
+from studio.text.beside import BESIDE_RULES, Beside, ContextReader
 from studio.text.dates import short_date
-from studio.text.groups import HALF
+from studio.text.groups import HALF, is_code
 from studio.text.measures import UNIT, is_one, unit_name
 from studio.text.numbers import NUM, cardinal
 from studio.text.tables import (
@@ -42,25 +41,6 @@ from studio.text.tables import (
 MEASURED = frozenset("of about weighs exerts draws at with a".split())  # 9 N, 2 A
 
 
-class Beside(NamedTuple):
-    """Neighbours of a token; empty at the edges.
-
-    Attributes:
-        earlier, before: the second and the first token before it.
-        after: the token after it.
-        rest: all held tokens after it.
-    """
-
-    earlier: str
-    before: str
-    after: str
-    rest: Sequence[str]
-
-
-_SIDE = re.compile(
-    rf"(?:.* )?(?:{NUM}(?:mm|cm|m|km|ft|in|yd|inch)|{NUM} (?:mm|cm|m|km|ft|in|yd|inch|inches|feet|foot|meters))"
-)  # 10 cm x 5 cm
-ContextReader = Callable[[re.Match[str], Beside], str | None]
 _VARIABLE = re.compile(r"[-+−]?(?:[\d.,]+[a-z]?|[b-hj-zB-HJ-Z]|[a-zA-Z]\([a-z]\))(?:[²³]|\^\d)?[?!.,;:]?")
 # Tokens that may begin a range with blanks around its dash: an amount, a time, a unit.
 _FROM = re.compile(rf"\S*\d\S*(?<![{MARKS}])|{HALF}|{'|'.join(re.escape(unit) for unit in UNITS)}")
@@ -149,6 +129,9 @@ def _doctor(m: re.Match[str], at: Beside) -> str:
 def _saint(m: re.Match[str], at: Beside) -> str:
     if at.after in STARTERS and m[0][-1] == ".":
         return "street."
+    is_named = at.before[:1].isupper() or at.before[:1].isdecimal()
+    if is_named and re.fullmatch(rf"[NS]\.?[EW]\.?[{MARKS}]?", at.after):
+        return "street"  # 5th St. NW
     return "saint" if at.after[:1].isupper() else "street"
 
 
@@ -196,7 +179,7 @@ _EMERGENCY = ("911", "999")
 
 
 def _dialled(m: re.Match[str], at: Beside) -> str | None:
-    is_second = m[0] in _EMERGENCY and at.before in ("or", "and") and at.earlier in _EMERGENCY
+    is_second = m[0] in (*_EMERGENCY, "112") and at.before in ("or", "and") and at.earlier in _EMERGENCY
     of_call = at.after.rstrip(MARKS) in ("call", "calls", "operator", "dispatcher")
     called = at.before.lower() in CALLED or is_second or (m[0] in _EMERGENCY and of_call)
     return numbers.digits(m[0]) if called else None
@@ -207,7 +190,7 @@ def _airliner(m: re.Match[str], at: Beside) -> str | None:
     if at.after == "=" or not (m[2] or at.before == "Boeing"):
         return None
     name = "seven oh seven" if m[1] == "0" else f"seven {cardinal(f'{m[1]}7')}"
-    return f"{name} {cardinal(m[2])}" if m[2] else name
+    return f"{name} {cardinal(m[2])} {' '.join((m[3] or '').lower())}".strip() if m[2] else name
 
 
 def _letters(m: re.Match[str], at: Beside) -> str | None:
@@ -228,15 +211,16 @@ def _counted(m: re.Match[str], at: Beside) -> str | None:
 
 def _numbered(m: re.Match[str], at: Beside) -> str | None:
     if (
-        not at.after[:1].isdecimal()
+        not (at.after[:1].isdecimal() or is_code(m[0], at.after))
         or (m[0] == "c." and not at.after[:3].isdecimal())
         or (m[0] == "sec." and at.before[-1:].isdecimal())
     ):
-        return m[0] if m[0] in ("no.", "c.") else None
+        return m[0] if m[0] in ("no.", "c.", "apt.") else None
     return NUMBERED[m[0]]
 
 
 _CONTEXTS: tuple[tuple[str, ContextReader], ...] = (
+    *BESIDE_RULES,
     (r"[-−*~]", _hyphen),
     (r"([IVXLCDM]+|[ivx]+)('s)?", _roman),
     (r"([IVX])\.", _last_of_a_ruler),
@@ -251,10 +235,6 @@ _CONTEXTS: tuple[tuple[str, ContextReader], ...] = (
     (r"(\d{1,3}):(\d{1,3})(?:-(\d{1,3}))?", _verse),
     (r"in\.|ft\.|min\.", _unit_or_word),
     (
-        r"[x×]",
-        lambda m, at: "by" if _SIDE.fullmatch(f"{at.earlier} {at.before}") else None,
-    ),
-    (
         r"([\d,]+)s",
         lambda m, at: (
             f"{'ten' if m[1] == '10' else cardinal(m[1])[4:]}s"
@@ -262,17 +242,9 @@ _CONTEXTS: tuple[tuple[str, ContextReader], ...] = (
             else None
         ),
     ),
-    (
-        r"([01]\d|2[0-4])([0-5]\d)",
-        lambda m, at: (
-            f"{'zero ' if m[1][0] == '0' else ''}{numbers.clock(m[1], m[2])}"
-            if at.after.rstrip(MARKS) == "hours" and at.before in ("at", "by", "until", "from")
-            else None
-        ),
-    ),
     (r"N\.?", lambda m, at: "newtons" if at.before[:1].isdecimal() and at.earlier in MEASURED else None),
     (r"A\.?", lambda m, at: "amps" if at.before[:1].isdecimal() and at.earlier in MEASURED else None),
-    (r"7(\d)7(?:-([1-9]00|[89]|10))?", _airliner),
+    (r"7(\d)7(?:-([1-9]00|[89]|10)(ER|LR)?)?", _airliner),
     (r"\d\d\d", _dialled),
     (r"([A-Z])-([A-Z])", _letters),
     (
@@ -281,10 +253,7 @@ _CONTEXTS: tuple[tuple[str, ContextReader], ...] = (
     ),
     (r"\d{4,8}", lambda m, at: numbers.digits(m[0]) if _is_code(at) else _counted(m, at)),
     (r"10\d\d", lambda m, at: numbers.year(m[0]) if at.before.lower() in YEARS or _after_date(at) else None),
-    (
-        r"(\d\d?)/(5|10)",
-        lambda m, at: f"{cardinal(m[1])} out of {cardinal(m[2])}" if at.after.rstrip(MARKS) == "stars" else None,
-    ),
+    (r"2[1-9]\d\d", lambda m, at: numbers.year(m[0]) if at.before.lower() == "year" else None),
     (
         r"(\d\d?)/(\d\d?)",
         lambda m, at: short_date(m[1], m[2]) if at.before.lower() in DATED or at.earlier in ("week", "Week") else None,

@@ -14,6 +14,7 @@ from studio.text.tables import (
     CODES,
     CURRENCIES,
     DAYS_AND_MONTHS,
+    LENGTHS,
     MAY_END,
     MONTH_NAMES,
     NAME_GOES_ON,
@@ -155,10 +156,20 @@ def _code_last(m: re.Match[str], before: str) -> Phrases | None:
 
 def _measured(m: re.Match[str], before: str) -> Phrases | None:
     name = unit_name(m[2], not is_one(m[1]))
-    if name is None:
+    if name is None or (m[2] in ("x", "×") and m.string[m.end() + 1 : m.end() + 2].isdecimal()):
         return None
     amount = amount_of(m[1]) if re.fullmatch(AMOUNT, m[1]) else phrase(m[1])
     return [amount, name] if amount else None
+
+
+def _sides(m: re.Match[str], before: str) -> Phrases | None:
+    """3x4 m, 10 x 20 x 30 cm; not 2 × 10 mm, which is a product."""
+    name = unit_name(m[2], several=True) if m[2].rstrip(".") in LENGTHS else None
+    if name is None or (m[1].count("×") == 1 and " " in m[1]):
+        return None
+    spoken = [one if one in "x×" else cardinal(one) for one in re.split("([x×])| ", m[1]) if one]
+    spoken = ["by" if one in "x×" else one for one in spoken]
+    return [*(spoken if " " in m[1] else [" ".join(spoken)]), name]
 
 
 def _scaled_measure(m: re.Match[str], before: str) -> Phrases | None:
@@ -251,6 +262,7 @@ _GROUPS: tuple[tuple[str, GroupReader], ...] = (
     ),
     (rf"({AMOUNT}) (bn|tn|mn|mln|bln)", lambda m, _: [amount_of(m[1]), SCALE_LETTERS[m[2]]]),
     (rf"({NUM})([kKM]) ({UNIT})", _scaled_measure),
+    (rf"({NUM}(?:[x×]{NUM}){{1,2}}|{NUM}(?: [x×] {NUM}){{1,2}}) ({UNIT})", _sides),
     (rf"({AMOUNT}) (sq|cu|fl)\.? ({UNIT})", _area),
     (rf"({AMOUNT}|\d+/\d+|\d*[{VULGARS}]|{SCIENTIFIC}) ({UNIT})", _measured),
 )
@@ -293,3 +305,8 @@ def closing_stop(token: str, after: str) -> str:
     if (follows in DAYS_AND_MONTHS and (is_half or token[:-1] in DAYS_AND_MONTHS)) or (is_half and follows in ZONES):
         return ""
     return "." if not after or after[0].isupper() else ""
+
+
+def is_code(short: str, after: str) -> bool:
+    """Whether a code follows an abbreviation: no. GB123, apt. B4; not "No. B12 is a vitamin"."""
+    return re.match(r"[A-Z]{1,4}-?\d" + (r"\d{3}" if short[0].isupper() else ""), after) is not None

@@ -1,4 +1,4 @@
-"""Names of units, of their products and rates, and letters of chemical formulas."""
+"""Names of units, of their products and rates, sides with a unit, chemical formulas and moves of chess."""
 
 import re
 
@@ -6,7 +6,8 @@ from studio.text.numbers import cardinal
 from studio.text.tables import LENGTHS, PER, RATED, UNITS, VULGAR
 
 _STOPPED = "tsp|tbsp|oz|lbs?|hrs?|mins?|secs?|yds?|ft|mi|gal|pt|qt|yrs?|wks?|doz|mos"
-_POWER = r"(?:[²³]|\^[23])?"
+_POWER = r"(?:[²³]|\^[23]|(?<=m)[23]|(?<=ft)[23]|(?<=/s)2)?"
+_PLAIN_POWER = re.compile(r"\b([mcdk]?m|ft|(?<=/)s)([23])\b")  # km2, kg/m3, m/s2
 _NAME = rf"[A-Za-zµΩ°%¢×]+(?:\*[A-Za-z]+)?{_POWER}"
 UNIT = rf"(?:(?:{_STOPPED})\.|ft[-*]lbs?|lb-ft|{_NAME}(?:/{_NAME}){{0,2}})"
 
@@ -20,7 +21,7 @@ def is_one(amount: str) -> bool:
 
 def unit_name(unit: str, several: bool) -> str | None:
     """The name of a unit, of a power of one, or of a rate (m/s², g/L, km/day); None if it is not a unit."""
-    unit = unit.replace("^2", "²").replace("^3", "³").rstrip(".")
+    unit = _PLAIN_POWER.sub(r"\1^\2", unit).replace("^2", "²").replace("^3", "³").rstrip(".")
     if unit in UNITS:
         return UNITS[unit][several]
     first, product, second = unit.partition("*")
@@ -61,3 +62,25 @@ def formula(match: re.Match[str]) -> str:
     """H2SO4, with two or more elements: letters and numbers one by one."""
     parts = re.findall(r"[A-Za-z]|\d+", match[0])
     return " ".join(cardinal(part) if part.isdecimal() else part.lower() for part in parts)
+
+
+_PIECES = {"K": "king", "Q": "queen", "R": "rook", "B": "bishop", "N": "knight"}
+
+
+def chess_move(match: re.Match[str]) -> str:
+    """Nf3, Qxd5+, exd5; not e4, which may be anything."""
+    piece, origin, takes, square, check = match.groups()
+    parts = [
+        _PIECES.get(piece, piece),
+        *origin,
+        "takes" if takes else "",
+        *square,
+        {"+": "check", "#": "mate"}.get(check),
+    ]
+    return " ".join(cardinal(one) if one.isdecimal() else one for one in parts if one)
+
+
+def sides(match: re.Match[str]) -> str | None:
+    """3x4m, 12"x15": sides with a unit of length."""
+    name = match[4] in (*LENGTHS, "inch") and unit_name(match[4], several=True)
+    return f"{' by '.join(cardinal(one) for one in match.groups()[:3] if one)} {name}" if name else None

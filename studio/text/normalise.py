@@ -10,8 +10,9 @@ from studio.core.text.language import DEFAULT
 from studio.core.text.typography import MARKS, MUTE, split_mark
 from studio.text import numbers
 from studio.text.addresses import ADDRESS, ADDRESS_RUN, LONG_NUMBER
-from studio.text.context import Beside, read_in_context
-from studio.text.groups import closing_stop, read_group
+from studio.text.beside import Beside
+from studio.text.context import read_in_context
+from studio.text.groups import closing_stop, is_code, read_group
 from studio.text.tables import (
     ABBREVIATIONS,
     CAPITAL_WORDS,
@@ -36,6 +37,7 @@ _WORD = re.compile(r"[A-Za-z]+(?:'[A-Za-z]+)*'?")
 _BESIDE = (
     frozenset("Dr St Ft pp in IV ft x N A Gen Col Gov Sen Rep Rev Adm Lt Sat Sun Rs kr".split())
     | frozenset("IVX")
+    | frozenset(("exp", "Exp"))
     | frozenset(MONTH_NAMES)
     | frozenset(NUMBERED)
 )  # words whose reading depends on their neighbours
@@ -48,8 +50,16 @@ _INNER = re.compile(
 )
 _NUMERAL = re.compile("[ivx]+|[IVXLC]+(?:th|st|nd|rd)")
 _COMPARED = re.compile(r"([<>≤≥≈]|[<>]=)([^<>=]*\d[^<>=]*)")
+_CODE = re.compile(r"#(?![0-9A-F]{6}\Z)([A-Z]{1,4}-?\d\S*)")  # order #A-1234
 _SHORT_AND_NUMBER = re.compile(rf"({'|'.join(map(re.escape, ABBREVIATIONS))})(\d\S*)")
-_DOTS = re.compile(r"(?:[A-Za-z]\.)+[A-Za-z]?")
+_DOTS = re.compile(r"(?:[A-Za-z]\.)+[A-Za-z]?|LL\.[BDM]\.?")
+_DEGREE = re.compile(r"([BDM])\.([A-Z][a-z]+)\.?")  # B.Sc., M.Phil.
+_LONG_CODE = 6  # digits; numbers behind letters with at least so many are read digit by digit: GB123456789
+_LETTERS = re.compile(
+    "[A-Z]o[A-Z]|[HK](?:Cl|Br)|(?:Li|Na|Mg|Al|Ca|Cr|Fe|Cu|Zn|Ag|Ba|Pb)(?:Cl|Br|F|I|OH|O|CN|S)"
+)  # YoY, NaCl
+_CAMEL = re.compile("[a-z]{2,}(?:[A-Z][a-z]{2,}|Id|By|To|At|On|In|Of|Ms)+")  # getUserName
+_CAPITAL = re.compile("(?=[A-Z])")
 
 _WORDS_TOO = frozenset(map(str.lower, WORDS_TOO))
 Words = list[tuple[str, int]]  # each with the index of its token
@@ -65,6 +75,10 @@ def letters(word: str) -> str:
     lower = bare.lower()
     if bare in READ_AS:
         return READ_AS[bare] + tail
+    if _LETTERS.fullmatch(bare):
+        return " ".join(lower) + tail
+    if _CAMEL.fullmatch(bare):
+        return _CAPITAL.sub(" ", bare).lower() + tail
     if 1 < len(word) <= 5 and word.islower() and word.isalpha() and not set(word) & set("aeiouy") | {word} & SOUNDS:
         return " ".join(word)
     if not bare.isupper() or not bare.isalpha() or len(bare) == 1:
@@ -175,7 +189,7 @@ def _read(tokens: Sequence[str], k: int, before: Sequence[str]) -> Words:
 
 def _before_noun(words: Words) -> Words:
     """Put units in the singular (a five dollar note, a two gigabyte disk), unless there are cents."""
-    if any(word in ("cents", "pence") for word, _ in words):
+    if any(word in ("cents", "pence") for word, _ in words) and any(word == "and" for word, _ in words):
         return words
     return [(SINGULARS.get(word, word), at) for word, at in words]
 
@@ -186,6 +200,8 @@ def _ending(base: str, mark: str, after: str) -> str:
         return mark
     if base in ("St.", "Dr."):
         return "." if not after else ""
+    if base in NUMBERED and is_code(base, after):
+        return ""
     if stop := closing_stop(base, after):
         return stop
     many = (base.count(".") > 1 or len(base) == 2) and base.lower() not in DOTTED
@@ -202,6 +218,12 @@ def _read_one(base: str) -> str:
     if (match := _SHORT_AND_NUMBER.fullmatch(base)) is not None:  # c.1500, No.5, pp.3-7
         short = NUMBERED.get(match[1]) or ABBREVIATIONS[match[1]]
         return f"{short} {_read_one(match[2])}"
+    if base.endswith("'s") and (name := ABBREVIATIONS.get(base[:-2])):  # Jr.'s
+        return f"{name}'s"
+    if code := _CODE.fullmatch(base):
+        return f"number {_read_one(code[1])}"
+    if degree := _DEGREE.fullmatch(base):
+        return f"{degree[1].lower()} {'s c' if degree[2] == 'Sc' else degree[2].lower()}"
     if _DOTS.fullmatch(base):
         return " ".join(base.lower().replace(".", ""))
     parts = [] if ADDRESS.fullmatch(base) else [part for part in _INNER.split(base) if part.strip("'")]
@@ -227,6 +249,9 @@ def _runs(base: str) -> str:
         before, after = (runs[at - 1] if at else ""), (runs[at + 1] if at + 1 < len(runs) else "")
         if run == "s" and before[-1:].isdecimal() and at + 1 == len(runs):
             continue  # MP3s
+        if run == "s" and before == "'" and at + 1 == len(runs) and runs[at - 2][-1:].isdecimal():
+            spoken[-2:] = [f"{spoken[-2]}'s"]  # the 747's wings
+            continue
         if run[0].isascii() and run[0].isalpha():
             is_spelled = len(runs) > 1 and len(run) > 1 and not set(run.lower()) & set("aeiouy")
             in_host = address and before == "."  # capitals have no meaning there
@@ -234,7 +259,8 @@ def _runs(base: str) -> str:
             spoken.append(" ".join(run.lower()) if is_spelled else plain)
         elif run[-1].isdecimal() and run[0] in ".0123456789":
             reading = phrase(run) if run.count(".") > 1 else None
-            reading = reading or (numbers.digits(run) if address and len(run) >= LONG_NUMBER else numbers.cardinal(run))
+            by_digits = len(run) >= (LONG_NUMBER if address else _LONG_CODE) and (address or before.isalpha())
+            reading = reading or (numbers.digits(run) if by_digits else numbers.cardinal(run))
             spoken.append(numbers.plural(reading) if after == "s" and at + 2 == len(runs) else reading)
         elif run in OPERATORS:
             spoken.append(OPERATORS[run])

@@ -53,7 +53,9 @@ ABBREVIATIONS = {
     "esp.": "especially", "viz.": "namely", "Amb.": "ambassador", "Atty.": "attorney", "Det.": "detective",
     "Insp.": "inspector", "Cdr.": "commander", "Brig.": "brigadier", "Mme.": "madame", "Pfc.": "private first class",
     "Pl.": "place", "Sq.": "square",
-    "Fwy.": "freeway", "Dist.": "district",
+    "Fwy.": "freeway", "Dist.": "district", "Cf.": "compare", "Ca.": "circa", "Pp.": "pages", "Pg.": "page",
+    "Avg.": "average", "Incl.": "including", "Excl.": "excluding", "Esp.": "especially", "Viz.": "namely",
+    "apt.": "apartment", "ste.": "suite", "rm.": "room", "&c.": "etcetera",
 } | {key: name for key, name in MONTH_NAMES.items() if key.endswith(".")}  # fmt: skip
 DAYS_AND_MONTHS = frozenset((*WEEKDAYS, *(day.capitalize() for day in WEEKDAYS.values()), *MONTH_NAMES))
 ABBREVIATIONS |= {f"{short}.": day for short, day in WEEKDAYS.items()}
@@ -68,7 +70,8 @@ NUMBERED = {"No.": "number", "no.": "number", "No": "number", "#": "number", "Fi
             "Figs": "figures", "figs": "figures", "Eq": "equation", "eq": "equation", "Vol": "volume", "vol": "volume",
             "p.": "page", "pp": "pages", "Rt": "route", "Rte": "route", "Ch": "chapter", "ch": "chapter",
             "Sec": "section", "sec.": "section", "est.": "established", "Est.": "established",
-            "c.": "circa", "ca.": "circa", "Op.": "opus", "ch.": "chapter"}  # fmt: skip
+            "c.": "circa", "ca.": "circa", "Op.": "opus", "ch.": "chapter",
+            "apt.": "apartment", "ste.": "suite", "rm.": "room"}  # fmt: skip
 # Words that begin a sentence: before them, the full stop of dotted letters (U.S.) ends the previous one.
 STARTERS = frozenset(
     "He She It They We I You The A An This That These Those There Then But And In On At So If When My His Her Our "
@@ -78,13 +81,13 @@ STARTERS = frozenset(
     "Everyone Once Until To By With As Or It's That's Let's I'm He's She's Don't".split()
 )
 DOTTED = {"e.g.": "for example", "i.e.": "that is"}
-WORDS_TOO = frozenset("no c in al fig Sat Sun".split())  # abbreviations that are also words
+WORDS_TOO = frozenset("no c in al fig Sat Sun apt".split())  # abbreviations that are also words
 # All other abbreviations (MAY_END) may end a sentence: before a capital, or last, their full stop also ends it.
 _NEVER_LAST = (
     "Mr Mrs Ms Prof Pres Rev Sgt Capt Cpt Lt Col Gen Gov Sen Rep Hon hon Mt Ft Nos nos Fig Figs fig figs Vol vol vs Vs "
     "approx Approx pp cf ca p pg ext Apt Drs Mx Rm Op Ch Sec Eq eq Maj Cpl Adm sq cu fl Rs Tel tel Pvt Cmdr Messrs "
     "ch incl excl Ver ver Ste Pt esp viz Amb Atty Det Insp Cdr Brig Mme Pfc Attn attn "
-    "Supt Msgr Assoc Asst v Rt Rte Est Univ Intl Natl Max Min"
+    "Supt Msgr Assoc Asst v Rt Rte Est Univ Intl Natl Max Min Cf Ca Pp Pg Incl Excl Esp Viz apt ste rm"
 )
 # After these a name may continue: only a word of STARTERS begins a sentence there.
 NAME_GOES_ON = frozenset(
@@ -272,6 +275,7 @@ READ_AS = {
     "blvd": "boulevard",
     "rd": "road",
     "hwy": "highway",
+    "aka": "a k a",
     "OK": "okay",
     "Ok": "okay",
     "ok": "okay",
@@ -302,14 +306,14 @@ BOOKS = frozenset(  # with chapter and verse: 3:16
     "Proverbs Isaiah Jeremiah Ezekiel Daniel Matthew Mark Luke John Acts Romans Corinthians Galatians Ephesians "
     "Philippians Colossians Thessalonians Timothy Hebrews James Peter Jude Revelation Quran Surah".split()
 )
-TIMED = frozenset("took take takes taking lasted lasts last for within ran runs of".split())  # 1:23:45 is a duration
+TIMED = frozenset("took take takes taking lasted lasts last for within ran runs of in".split())  # 1:23:45 is a duration
 PLACES = frozenset(  # 12B is not an amount after these
     "apt apartment room gate flat seat row suite floor bus exit unit section figure fig table part class no page house "
     "block building platform bay lot locker ward door route track chapter question exercise appendix terminal".split()
 )
 DATED = frozenset("on due by until till since before after dated".split())  # 5/8 is a date after these
 DAYS_FOLLOW = frozenset("on by until till next last every this you since each".split())  # Sat and Sun are days
-YEARS = frozenset("in since by until from year after before circa".split())  # 1066 is a year after these
+YEARS = frozenset("year in since by until from year after before circa".split())  # 1066 is a year after these
 CALLED = frozenset("call dial phone ring text".split())  # 911 is read digit by digit after these
 CODED = frozenset("pin code passcode password otp".split())  # 1234 is read digit by digit after these
 COUNTED = frozenset(  # a number of four digits before these is not a year
@@ -319,3 +323,14 @@ COUNTED = frozenset(  # a number of four digits before these is not a year
 )
 MINUS_FOLLOWS = frozenset("is was are were be at to of from reached hit minus equals below".split())  # it was - 5
 SCORED = frozenset("won lost win lose beat lead led drew scored score".split())  # 3 - 1 is a score after these
+MARKED = frozenset("got scored rated gave rating score".split())  # 9/10 is "out of" after these
+MONTHS_FOLLOW = frozenset("in late early mid last next".split())  # Jan and Mar are months, not names, after these
+SIZED = frozenset(  # after an amount of inches these are not what it measures: 12" wide, a 12" ruler
+    "wide long tall high deep thick across apart away above below up down off out more less than of is was are were "
+    "x × in on at to by and or but from with for if so as when while that which it he she they we i you".split()
+)
+STREETS = frozenset("St. Ave. Blvd. Rd. St Ave Blvd Rd Street Avenue Boulevard Road Drive Dr. Dr Place Court".split())
+STATES = frozenset(  # a ZIP code follows
+    "AL AK AZ AR CA CO CT DC DE FL GA HI ID IL IN IA KS KY LA ME MD MA MI MN MS MO MT NE NV NH NJ NM NY NC ND OH OK OR "
+    "PA RI SC SD TN TX UT VT VA WA WV WI WY".split()
+)

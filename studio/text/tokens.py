@@ -14,7 +14,7 @@ from studio.text.dates import (
     season,
     year_month,
 )
-from studio.text.measures import UNIT, formula, ion, is_one, per, unit_name
+from studio.text.measures import UNIT, chess_move, formula, ion, is_one, per, sides, unit_name
 from studio.text.numbers import (
     NUM,
     SIGN,
@@ -161,6 +161,11 @@ def _short_duration(match: re.Match[str]) -> str | None:
     return duration(match[1] or "0", match[2], match[3] or "0") if match[1] or match[3] else None
 
 
+def _compound(match: re.Match[str]) -> str:
+    """3-yr-old."""
+    return f"{cardinal(match[1])} {unit_name(match[2], several=False)} {match[3]}"
+
+
 def _days(match: re.Match[str]) -> str | None:
     first, second = phrase(match[1]), phrase(match[2])
     return f"{first} to {second}" if first and second else None
@@ -215,6 +220,7 @@ _TO = "[-~]"
 _RULES: list[tuple[re.Pattern[str], Reader]] = [
     (re.compile(pattern), read)
     for pattern, read in (
+        (r"97[89]\d{10}", lambda m: digits(m[0])),  # ISBN
         (r"\+[1-9]\d{9,14}", lambda m: groups(m[0])),
         (r"((?:19|20)\d\d)(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])", lambda m: full_date(m[2], m[3], m[1])),
         (rf"{SIGN}?{NUM}", lambda m: number(m[0])),
@@ -234,6 +240,7 @@ _RULES: list[tuple[re.Pattern[str], Reader]] = [
         ),
         (rf"({SIGN}?)({NUM})({CURRENCY})", lambda m: money(m[1], m[3], m[2])),
         (rf"((?:{CURRENCY}).*\d[A-Za-z]?|.*\d(?:{CURRENCY}))/([A-Za-z]+)", _per),
+        (r"((?:[2-9]|1[0-9]|[2-4][02-9]))st", lambda m: f"{cardinal(m[1])} stone"),
         (
             r"(\d{1,3}(?:,\d{3})+|\d{1,9})(?:st|nd|rd|th|ST|ND|RD|TH)(s|'s)?",
             lambda m: plural(ordinal(m[1])) if m[2] == "s" else ordinal(m[1]) + (m[2] or ""),
@@ -246,6 +253,7 @@ _RULES: list[tuple[re.Pattern[str], Reader]] = [
         (r"(\d{1,3}(?:\.\d+)?)°(?=\d|[NSEW])(?:(\d\d?)'(?:(\d\d?)(?:''|inch)?)?)?([NSEW])?", _bearing),
         (rf"({NUM})in", lambda m: f"{cardinal(m[1])} {'inch' if m[1] == '1' else 'inches'}"),
         (r"(?:(\d+)h)?(\d+)m(?:in)?(?:(\d+)s)?", _short_duration),
+        (r"([01]?\d|2[0-4])h([0-5]\d)", lambda m: clock(m[1], m[2])),
         (r"([A-Z]{2,4})-?((?:19|20)\d\d)", lambda m: f"{' '.join(m[1].lower())} {year(m[2])}"),
         (r"401\(?k\)?", lambda m: "four oh one k"),
         (r"WW(I{1,3}|[123])('s)?", lambda m: f"world war {cardinal(str(roman(m[1]) or m[1]))}{m[2] or ''}"),
@@ -269,6 +277,7 @@ _RULES: list[tuple[re.Pattern[str], Reader]] = [
         (r"((?:19|20)\d\d)-(0[1-9]|1[0-2])", year_month),
         (r"((?:19|20)\d\d)/(?:\d\d)?(\d\d)", season),
         (r"\d(?:,\d){2,9}", lambda m: ", ".join(map(cardinal, m[0].split(",")))),
+        (rf"({NUM})-(yrs?|mo|wk|hr|min|sec|ft|lb|mi|oz|km|kg|mm|cm)-([a-z]+)", _compound),
         (r"#(\d+)[-~]#?(\d+)", lambda m: f"number {cardinal(m[1])} to number {cardinal(m[2])}"),
         (r"(\d+)/(\d{1,9})", lambda m: fraction(m[1], m[2])),
         (r"(\d+)/(\d{1,9})(?:st|nd|rd|th)s?", lambda m: fraction(m[1], m[2], "fourth")),
@@ -283,6 +292,7 @@ _RULES: list[tuple[re.Pattern[str], Reader]] = [
         (rf"({SIGN}?{NUM})[eE]([-+]?\d{{1,3}})", lambda m: f"{cardinal(m[1])} times ten {power(m[2])}"),
         (rf"({SIGN}?{NUM})({EXPONENT})", lambda m: f"{cardinal(m[1])} {power(m[2])}"),
         (r"([A-Z][a-z]?)(?:([²³])|\^?(\d))?\^([+−-])", ion),
+        (r"([KQRBN]|[a-h](?=x))([a-h1-8]?)(x?)([a-h][1-8])([+#]?)", chess_move),
         (r"(?=\S*\d)(?:(?:[BCFHIKNOPSUVWY]|[ABCFGLMNRSTUZ][a-z])\d{0,2}){2,9}", formula),
         (
             r"([A-Za-zµ]+)\*([A-Za-zµ]+)\^-(?:([²³])|\^?1)",
@@ -316,6 +326,7 @@ _RULES: list[tuple[re.Pattern[str], Reader]] = [
         (rf"({SIGN}?{NUM})([a-ln-z])({EXPONENT})", lambda m: f"{cardinal(m[1])} {m[2]} {power(m[3])}"),
         (rf"({AMOUNT})(-?)({UNIT})", _measure),
         (rf"(\d*[{VULGARS}]|\d+/\d+)({UNIT})", _fraction_measure),
+        (rf"({NUM})(?:inch)?[x×]({NUM})(?:(?:inch)?[x×]({NUM}))?({UNIT})", sides),
         (r"(\d{3,5})×(\d{3,5})", lambda m: f"{number(m[1])} by {number(m[2])}"),
         (r"(\d{2,5})x(\d{1,5})", lambda m: f"{number(m[1])} by {number(m[2])}"),
         (r"(\d)x(\d)(?:x(\d))?", lambda m: " by ".join(cardinal(one) for one in m.groups() if one)),

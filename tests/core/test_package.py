@@ -54,3 +54,22 @@ def test_wrong_type_is_reported_with_the_valid_ones(tmp_path, given, kind, messa
     with pytest.raises(kind) as refused:
         studio.synthesize(**asked)
     assert message in str(refused.value) and refused.value.do, refused.value
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (
+            "\N{PARTY POPPER} \N{PARTY POPPER}",
+            ": this voice has no reading for \N{PARTY POPPER} (party popper): write it in words",
+        ),
+        ("<b></b> \N{PARTY POPPER}", ": HTML tags are skipped; this voice has no reading"),
+        ("?!", ": it holds nothing to speak; give at least one word"),
+    ],
+)
+def test_a_text_without_a_word_says_why_and_what_to_do(tmp_path, text, why):
+    write_tiny_voice(tmp_path)
+    with pytest.raises(BadText) as refused:
+        studio.synthesize(text, voices=tmp_path, device="cpu")
+    assert refused.value.what.startswith("nothing of the text can be spoken") and why in str(refused.value)
+    assert refused.value.do == "give at least one word"

@@ -112,7 +112,7 @@ U.S. army men | 2
 def test_a_token_is_held_no_longer_than_it_must_be(line: str) -> None:
     text, count = line.split(" | ")
     stream = WordStream(english())
-    tokens = f"{text} x".split()
+    tokens = f"{text} so".split()
     for used, token in enumerate(tokens, start=1):
         if stream.push(f"{token} ").words:
             assert used == int(count)

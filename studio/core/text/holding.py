@@ -9,7 +9,7 @@ BESIDE = frozenset(
     "Dr St Ft Fig fig Figs figs Eq eq Vol vol pp No Rt Rte Ch ch Sec "
     "Jan Feb Mar Apr Jun Jul Aug Sep Sept Oct Nov Dec USD CAD AUD NZD HKD SGD EUR GBP JPY INR KRW "
     "RUB TRY THB ILS NGN VND PHP UAH BRL CHF CNY RMB SEK NOK DKK PLN MXN ZAR BTC Rs sq cu fl Gen Col Gov Sen Rep "
-    "Rev Adm Lt Sat Sun kr $US $CA $AU $NZ $HK".split()
+    "Rev Adm Lt Sat Sun kr $US $CA $AU $NZ $HK x × exp Exp".split()
 ) | frozenset(MONTHS)
 SELF_CONTAINED = frozenset(
     "Mr Mrs Ms Pres Prof Rev Sgt Capt Cpt Lt Col Gen Maj Cpl Adm Gov Sen Rep Hon Mt Ft Nos vs Vs approx cf "
@@ -22,6 +22,7 @@ _GROWING = re.compile(
     r"|[0-9]{1,4}[-~][A-Z][a-z]{2,8}\.?"
     r"|[0-9.,]+(?:[kmKMBT]|bn|mn|[eE][-+]?[0-9]+)|(?:Rs\.|[A-Z]{3})[0-9][0-9.,]*|[lL]/100"
     rf"|(?:thousand|[mbt]rillion|[mb]illion|°[CF]?|[GMTk]B|[kGM]?Hz|km|kg|cm|mm|mg|m[lL]|k?W|mi|mph|ft|lbs?|hrs|mins?)[-~][{re.escape(CURRENCY)}]?[0-9][0-9.,]*"
+    rf"|[IVX]{{2,5}}|[0-9][0-9./{FRACTIONS}]*inch|[0-9][0-9.,]*x[0-9][0-9.,x]*"
     r"|[A-Z]{1,3}\$[0-9.,-]*|[apAP]\.?[mM]\.?[-~][0-9][0-9:.]*"
 )
 _WHOLE = re.compile(r"[0-9]+(?:([./-])[0-9]+\1[0-9]+|(?:\.[0-9]+){3})[:/0-9]*")  # dates, versions and addresses

@@ -73,8 +73,9 @@ _GREEK_NAMES = dict(
     )
 )
 _LONE_GREEK = re.compile("(?<![α-ωΑ-Ωά-ώ])(?:[αβγδεζηθικλνξορστυφχψω]|[ΓΔΘΛΞΣΦΨ])(?![α-ωΑ-Ωά-ώ])")
-_INCHES = re.compile(rf'(?<=[{FRACTIONS}])"|(?<=\d/\d)"|(?<=\d\.\d)"|(?<=/\d\d)"')
-_FEET_INCHES = re.compile(r'(?<=\d[\'′]\d)"|(?<=\d[\'′]\d\d)"')
+_QUOTES = re.compile('["“”„]')
+_FEET_INCHES = re.compile(r"[\d ][\'′’]\d\d?\Z")  # before a double quote: 5'11"
+_FEET = re.compile(r"\d{1,3}")  # before an apostrophe at the end: 6' 2"
 # Single characters of Roman numerals: their decomposition would be read as a letter.
 _LONE_ROMAN = re.compile("(?<![Ⅰ-ⅿ])[ⅠⅤⅩⅬⅭⅮⅯⅰ-ⅿ](?![Ⅰ-ⅿ])")
 _SECONDS = re.compile(rf"(?<![\d{FRACTIONS}])″")  # y″
@@ -84,11 +85,16 @@ _TIMES_DOT = re.compile(r"(?<=\d)[·⋅∙](?=\d)|(?<=[A-Za-z])(?<![A-Za-z]{4})[
 
 @dataclass(frozen=True)
 class TokenPiece:
-    """Input of a normaliser: plain characters, at most one trailing mark, and its position in the text as sent."""
+    """Input of a normaliser: plain characters, at most one trailing mark, and its position in the text as sent.
+
+    Attributes:
+        is_quoted: whether a quotation has begun before it and not ended.
+    """
 
     text: str
     char_start: int
     char_end: int
+    is_quoted: bool = False
 
 
 def token_parts(token: str, language: Language = ENGLISH) -> list[tuple[int, int]]:
@@ -110,15 +116,44 @@ def token_parts(token: str, language: Language = ENGLISH) -> list[tuple[int, int
     return parts if begin is None else [*parts, (begin, len(token))]
 
 
-def split_token(token: str, start: int, language: Language = ENGLISH) -> tuple[list[TokenPiece], list[UnsupportedSpan]]:
+def quotes(token: str, is_quoted: bool) -> tuple[list[int], list[int]]:
+    """Indices of the double quotes that are inch marks, and of those that begin or end a quotation.
+
+    Args:
+        is_quoted: whether a quotation was open before the token.
+    """
+    inches: list[int] = []
+    turns: list[int] = []
+    for match in _QUOTES.finditer(token):
+        at, before = match.start(), token[: match.start()]
+        is_number = before[-1:].isdecimal() or before[-1:] in [*FRACTIONS]
+        if match[0] in '"”' and is_number and (not is_quoted or _FEET_INCHES.search(f" {before}")):
+            inches.append(at)
+            continue
+        is_first = not before.strip("([{*_") and token[at + 1 : at + 2].isalnum()
+        begins = match[0] in "“„" or (match[0] == '"' and (is_first or not is_quoted))
+        if begins != is_quoted:
+            turns.append(at)
+            is_quoted = begins
+    return inches, turns
+
+
+def split_token(
+    token: str, start: int, language: Language = ENGLISH, is_quoted: bool = False
+) -> tuple[list[TokenPiece], list[UnsupportedSpan]]:
     """Pieces and unsupported spans of one written token that begins at ``start``, each in order.
 
     Quotes, brackets, dashes and ellipses split a token; quotes and emphasis around a word are dropped. Markup tags, and
     signs of emphasis and tables that surround no word, are unsupported.
+
+    Args:
+        is_quoted: whether a quotation was open before the token.
     """
     if len(token) <= MAX_WORD_LETTERS and _PLAIN.fullmatch(token):
-        return [TokenPiece(token, start, start + len(token))], []
-    text, starts, ends, spans = _fold_token(token, start, language)
+        return [TokenPiece(token, start, start + len(token), is_quoted)], []
+    inches, turns = quotes(token, is_quoted)
+    inches = [] if language.spaced else inches  # they are read in English only
+    text, starts, ends, spans = _fold_token(token, start, language, inches)
     pieces: list[TokenPiece] = []
     begin = 0
     for gap in [*_SPLIT.finditer(text), None]:
@@ -136,7 +171,8 @@ def split_token(token: str, start: int, language: Language = ENGLISH) -> tuple[l
             if language.too_long.search(word):
                 spans.append(UnsupportedSpan(*chars, "long_word", {"count": str(MAX_WORD_LETTERS)}))
             else:
-                pieces.append(TokenPiece(word, *chars))
+                is_turned = sum(start + turn < chars[0] for turn in turns) % 2 == 1
+                pieces.append(TokenPiece(word, *chars, is_quoted != is_turned))
         begin = gap.end() if gap else stop
     return pieces, sorted(spans, key=lambda span: span.char_start)
 
@@ -146,7 +182,7 @@ def _add_mark(piece: TokenPiece, after: str) -> TokenPiece:
     mark = next((mark for mark in MARKS if mark in after), "")
     if not mark or piece.text in MUTE or piece.text[-1] in MARKS:
         return piece
-    return TokenPiece(piece.text + mark, piece.char_start, piece.char_end)
+    return replace(piece, text=piece.text + mark)
 
 
 def may_continue(token: str) -> bool:
@@ -166,7 +202,9 @@ def is_open_note(token: str) -> bool:
     return is_type or (note.startswith("<!--") and "-->" not in note)
 
 
-def _fold_token(token: str, start: int, language: Language) -> tuple[str, list[int], list[int], list[UnsupportedSpan]]:
+def _fold_token(
+    token: str, start: int, language: Language, inches: list[int]
+) -> tuple[str, list[int], list[int], list[UnsupportedSpan]]:
     """The folded token, the start and end of each of its characters in the text as sent, and the unsupported spans."""
     text: list[str] = []
     starts: list[int] = []
@@ -174,6 +212,7 @@ def _fold_token(token: str, start: int, language: Language) -> tuple[str, list[i
     spans: list[UnsupportedSpan] = []
     in_span = False  # whether the character before was unsupported
     tags, entities, plains = _markup(token, language)
+    plains |= dict.fromkeys(inches, "inch")
     fold, at = language.fold, 0
     while at < len(token):
         stop, code = at + 1, tags.get(at, "")
@@ -235,10 +274,6 @@ def _markup(token: str, language: Language) -> tuple[dict[int, str], dict[int, t
     for match in _HYPHENATED.finditer(token):
         keeps = match["first"].lower() in _TWO_PARTS or _JOINED.match(token, match.end())
         plains |= dict.fromkeys(range(*match.span("gap")), "") | ({match.start("gap"): "-"} if keeps else {})
-    for match in _INCHES.finditer(token) if token.count('"') == 1 else ():
-        plains[match.start()] = "inch"
-    for match in _FEET_INCHES.finditer(token):
-        plains[match.start()] = "inch"
     for match in _LONE_ROMAN.finditer(token):
         plains[match.start()] = str(int(unicodedata.numeric(match[0])))
     for match in _SECONDS.finditer(token):
@@ -263,7 +298,7 @@ def _pause(text: str, gap: re.Match[str]) -> str:
 
 def _trim(text: str, begin: int, stop: int, pause: str, language: Language) -> tuple[str, int] | None:
     """A piece stripped to a word and one trailing mark, and its start in ``text``; None if nothing is left."""
-    bare = text[begin:stop]
+    bare, first = text[begin:stop], begin
     if bare in MUTE:
         return bare, begin
     while begin < stop and text[begin] in _TAIL:
@@ -287,6 +322,8 @@ def _trim(text: str, begin: int, stop: int, pause: str, language: Language) -> t
     word, tail = text[begin:end], text[end:stop]
     if not word:
         return None
+    if tail[:1] == "'" and begin == first and _FEET.fullmatch(word) and not language.spaced:
+        word, tail = word + "'", tail[1:]  # 6' 2"
     if tail.startswith(".") and language.is_abbreviation(word):
         word, tail = word + ".", tail[1:]
     if tail[:1] == "." and tail[1:2] in (",", ";", ":"):

@@ -1,9 +1,10 @@
 """Reasons why a part of a text is not spoken: codes, sentences and their values. Pages translate the sentences."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from studio.core.errors import BadText
 from studio.core.events import Unsupported
 
 REASONS: Final = {
@@ -22,6 +23,8 @@ REASONS: Final = {
     "no_numbers": "numbers and signs need the package num2words: pip install 'streaming-tts-studio[text]'",
     "long_cut": "a system takes at most {count} characters at once",
 }
+
+_MOST_REASONS = 3  # in an error
 
 
 @dataclass(frozen=True)
@@ -48,3 +51,9 @@ class UnsupportedSpan:
         return Unsupported(
             char_start=self.char_start, char_end=self.char_end, why=self.why, code=self.code, values=self.values
         )
+
+
+def nothing_spoken(reasons: Iterable[str]) -> BadText:
+    """The error of a text without a spoken word; ``reasons`` are those of its unsupported spans."""
+    why = "; ".join([*dict.fromkeys(reasons)][:_MOST_REASONS]) or "it holds nothing to speak"
+    return BadText(f"nothing of the text can be spoken: {why}", "give at least one word")

@@ -32,7 +32,8 @@ _ABBREVIATED = (
     "yds sq cu fl Rs Tel tel Drs Mx Rm Op doz mos Calif Tex Fla Ariz Colo Conn Mich Minn Nebr Nev Okla Tenn Wis Wyo "
     "ch incl excl qty Qty Assn ver Ver Ste Pt esp viz Amb Atty Det Insp Cdr Brig Mme Pfc Pl Sq Fwy Dist "
     "Mon Tue Tues Wed Thu Thur Thurs Fri "
-    "Jan Feb Mar Apr Jun Jul Aug Sep Sept Oct Nov Dec etc vs Vs approx dept Dept pp cf Ph.D"
+    "Jan Feb Mar Apr Jun Jul Aug Sep Sept Oct Nov Dec etc vs Vs approx dept Dept pp cf Ph.D "
+    "Cf Ca Pp Pg Avg Incl Excl Esp Viz apt ste rm &c"
 )
 ABBREVIATIONS = frozenset(_ABBREVIATED.split())
 
@@ -61,7 +62,7 @@ _TYPOGRAPHIC = {
     "μ": "µ",
     **dict(zip("ßẞæÆœŒøØđĐðÐþÞłŁıŋŊħĦĸ", "ss SS ae AE oe OE o O d D d D th Th l L i ng Ng h H k".split(), strict=True)),
 }
-_DOTTED = re.compile(r"[A-HJ-Z]|[A-Za-z](?:\.[A-Za-z])+")
+_DOTTED = re.compile(r"[A-HJ-Z]|[A-Za-z](?:\.[A-Za-z])+|LL\.[BDM]|[BDM]\.(?:Sc|Ed|Eng|Phil|Com|Tech)")
 
 
 def is_abbreviation(base: str) -> bool:

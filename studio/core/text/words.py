@@ -19,6 +19,7 @@ from studio.core.text.pieces import (
     is_open_note,
     is_open_tag,
     may_continue,
+    quotes,
     split_token,
     token_parts,
 )
@@ -59,6 +60,7 @@ class TextPosition:
         written: tokens completed.
         token, token_start: the part read so far of a token that follows a flush.
         before: the last two tokens committed, which decide how the next one is read.
+        is_quoted: whether a quotation is open.
     """
 
     at: int
@@ -67,6 +69,7 @@ class TextPosition:
     token: tuple[str, ...] = ()
     token_start: int = 0
     before: tuple[str, ...] = ()
+    is_quoted: bool = False
 
 
 @dataclass
@@ -121,7 +124,7 @@ class WordStream:
         self._written = 0
         self._held: list[tuple[TokenPiece, int]] = []
         self._words = 0
-        self._ended = self._is_closing = False
+        self._ended = self._is_closing = self._is_quoted = False
         self.resume_points: list[TextPosition] = []
 
     def set_normaliser(self, normalise: Normaliser) -> WordChanges:
@@ -151,12 +154,15 @@ class WordStream:
     def position(self) -> TextPosition:
         """The current position, regardless of held tokens."""
         token = tuple(self._token)
-        return TextPosition(self._at, self._words, self._written, token, self._token_start, self._before)
+        return TextPosition(
+            self._at, self._words, self._written, token, self._token_start, self._before, self._is_quoted
+        )
 
     def rewind(self, mark: TextPosition) -> None:
         """Return to a position; the text from there on has to be pushed again."""
         self._at, self._words, self._written = mark.at, mark.words, mark.written
         self._token, self._token_start, self._before = [*mark.token], mark.token_start, mark.before
+        self._is_quoted = mark.is_quoted
         gaps = [k for k, run in enumerate(self._token, start=1) if run[0] in WHITE]
         self._part_start = self._token_start + sum(map(len, self._token[: gaps[-1] if gaps else 0]))
         self._held, self._ended, self._is_closing, self._next = [], False, False, self._normalise
@@ -279,7 +285,9 @@ class WordStream:
         if max(map(len, TOKEN.findall(token))) > MAX_TOKEN_CHARS:
             end = self._at if start == self._part_start else start + len(token)
             return [], [UnsupportedSpan(start, end, "long_token", {"count": str(MAX_TOKEN_CHARS)})]
-        return split_token(token, start, self._language)
+        found = split_token(token, start, self._language, self._is_quoted)
+        self._is_quoted ^= len(quotes(token, self._is_quoted)[1]) % 2 == 1
+        return found
 
     def _release(self, spans: list[UnsupportedSpan]) -> WordChanges:
         """Normalise and commit the held group; ``spans`` were found unsupported before."""
@@ -313,7 +321,9 @@ def _resume_points(
         after = [word for word in words if word.char_start >= piece.char_start]
         if after and words[-len(after) :] == after and before.char_end < piece.char_start:
             previous = (*committed, *(one.text for one, _ in held[:k]))[-2:]
-            points.append(TextPosition(piece.char_start, after[0].i, written, before=previous))
+            points.append(
+                TextPosition(piece.char_start, after[0].i, written, before=previous, is_quoted=piece.is_quoted)
+            )
     return points
 
 

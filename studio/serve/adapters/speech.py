@@ -19,6 +19,7 @@ from studio.core.cards import Card
 from studio.core.errors import BadText, Busy, Closing, Stuck, StudioError
 from studio.core.ports import Engine
 from studio.core.speakers import consent_date
+from studio.core.text.reasons import nothing_spoken
 from studio.core.via import HEADER, read_via
 from studio.markup import Markup
 from studio.serve.adapters.encoding import AudioFormat, Encoder, open_encoder
@@ -132,14 +133,11 @@ class Speech:
             BadText: nothing of the text can be spoken.
             StudioError: as ``events``.
         """
-        reason = "it holds nothing to speak: give at least one word"
         async for event in self._coming:
             self._begun.append(event)
             if isinstance(event, ev.Audio) and (not self._has_pauses or event.pcm.any()):
                 return
-            if isinstance(event, ev.Unsupported):
-                reason = event.why
-        raise BadText("nothing of the text can be spoken", reason)
+        raise nothing_spoken(event.why for event in self._begun if isinstance(event, ev.Unsupported))
 
     async def events(self) -> AsyncIterator[ev.Event]:
         """Every event in order, as it comes, up to ``ended``; to be read once.
