@@ -276,6 +276,7 @@ READ_AS = {
     "rd": "road",
     "hwy": "highway",
     "aka": "a k a",
+    "arXiv": "arxiv",
     "OK": "okay",
     "Ok": "okay",
     "ok": "okay",

@@ -9,8 +9,9 @@ BESIDE = frozenset(
     "Dr St Ft Fig fig Figs figs Eq eq Vol vol pp No Rt Rte Ch ch Sec "
     "Jan Feb Mar Apr Jun Jul Aug Sep Sept Oct Nov Dec USD CAD AUD NZD HKD SGD EUR GBP JPY INR KRW "
     "RUB TRY THB ILS NGN VND PHP UAH BRL CHF CNY RMB SEK NOK DKK PLN MXN ZAR BTC Rs sq cu fl Gen Col Gov Sen Rep "
-    "Rev Adm Lt Sat Sun kr $US $CA $AU $NZ $HK x × exp Exp".split()
+    "Rev Adm Lt Sat Sun kr $US $CA $AU $NZ $HK exp Exp".split()
 ) | frozenset(MONTHS)
+BETWEEN = frozenset("x×")  # held behind a held amount: 10 x 20 cm
 SELF_CONTAINED = frozenset(
     "Mr Mrs Ms Pres Prof Rev Sgt Capt Cpt Lt Col Gen Maj Cpl Adm Gov Sen Rep Hon Mt Ft Nos vs Vs approx cf "
     "ext Apt Drs Mx Rm e.g i.e".split()

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from studio.core.ports import Normaliser
+from studio.core.text.holding import BETWEEN
 from studio.core.text.language import ENGLISH, Language
 from studio.core.text.pieces import (
     TokenPiece,
@@ -268,7 +269,8 @@ class WordStream:
             token_pieces, spans = self._pieces(text[begin:end], self._token_start + begin)
             for piece in token_pieces:
                 self._held.append((piece, self._written))
-                if not self._language.can_grow(piece.text) or len(self._held) >= MAX_HELD_TOKENS:
+                grows = self._language.can_grow(piece.text) or (piece.text in BETWEEN and len(self._held) > 1)
+                if not grows or len(self._held) >= MAX_HELD_TOKENS:
                     # Spans of this token that lie before a later piece go out with it, in order.
                     before = [span for span in spans if span.char_start < piece.char_start]
                     spans = spans[len(before) :]
