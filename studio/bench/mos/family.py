@@ -8,7 +8,7 @@ import numpy as np
 
 from studio.bench.mos.settings import FamilySetting
 from studio.bench.mos.simulated_raters import SimulatedRaters
-from studio.measure.report import console, no_bar, print_table
+from studio.measure.report import bar, print_table
 from studio.mos.stats.means import pairwise_differences
 
 ALPHA = 0.05
@@ -27,16 +27,14 @@ class FamilyCell:
 
 def bench_mos_family(setting: FamilySetting) -> dict[str, Any]:
     """Share of tests with a significant difference, in every cell."""
-    from rich.progress import track
-
     cells = setting.cells or tuple(FamilyCell(*size, effects) for size in _SIZES for effects in _EFFECTS)
-    bar = track(cells, "three equal systems", console=console(), transient=True, disable=no_bar(setting.quiet))
-    rows = [_row(cell, setting.runs, np.random.default_rng([setting.seed, n])) for n, cell in enumerate(bar)]
+    rows = [
+        _row(cell, setting.runs, np.random.default_rng([setting.seed, n]))
+        for n, cell in enumerate(bar(cells, "three equal systems", setting.quiet))
+    ]
     errors = [row["family_wise"] for row in rows]
     out = {"runs": setting.runs, "seed": setting.seed, "cells": rows}
     out |= {"mean": float(np.mean(errors)), "least": min(errors), "most": max(errors)}
-    if not setting.quiet:
-        show_family(out)
     return out
 
 

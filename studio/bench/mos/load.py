@@ -66,7 +66,7 @@ def bench_mos_load(setting: MosLoadSetting) -> dict[str, Any]:
         report = audit_site(site, log.acknowledged)
     expected = setting.raters * setting.trials
     calls = {name: percentiles(log.took_ms.get(name, []), (50, 95, 99)) for name in ("answer", "next", "clip")}
-    out = {
+    return {
         "server": shlex.join(command),
         "settings": settings,
         "raters": setting.raters,
@@ -88,9 +88,6 @@ def bench_mos_load(setting: MosLoadSetting) -> dict[str, Any]:
         "told_to_wait": log.count.get("must wait", 0),
         "failures": [*log.problems, *_wrong(report, counts, setting, expected, status)],
     }
-    if not setting.quiet:
-        show(out)
-    return out
 
 
 def _wrong(

@@ -11,7 +11,7 @@ import numpy as np
 
 from studio.bench.mos.settings import MarginSetting
 from studio.bench.mos.simulated_raters import SimulatedRaters
-from studio.measure.report import console, no_bar, print_table
+from studio.measure.report import bar, print_table
 from studio.mos.stats.bradley_terry import points
 from studio.mos.stats.columns import Ratings, ScoreScale, Votes
 from studio.mos.stats.equivalence import ALPHA, Claim, MarginTest, margin_test, power_share
@@ -41,21 +41,15 @@ class MarginCell:
 
 def bench_mos_margin(setting: MarginSetting) -> dict[str, Any]:
     """Error at the margin of every test and size, and the power of planned tests of equal systems."""
-    from rich.progress import track
-
     cells = [MarginCell(test, *size, _WORSE[test]) for test in setting.tests for size in _SIZES]
-    quiet = {"console": console(), "transient": True, "disable": no_bar(setting.quiet)}
-    sizes = [_size(cell, n, setting) for n, cell in enumerate(track(cells, "at the margin", **quiet))]
+    sizes = [_size(cell, n, setting) for n, cell in enumerate(bar(cells, "at the margin", setting.quiet))]
     claims: tuple[Claim, ...] = ("not_worse", "equivalent")
     plans: list[tuple[PlannedTest, Claim]] = [(test, claim) for test in setting.tests for claim in claims]
-    powers = [_power(plan[0], plan[1], n, setting) for n, plan in enumerate(track(plans, "planned tests", **quiet))]
+    powers = [_power(plan[0], plan[1], n, setting) for n, plan in enumerate(bar(plans, "planned tests", setting.quiet))]
     worst = max((row[claim] for row in sizes for claim in claims), default=0.0)
     off = max((abs(row["power"] - row["planned"]) for row in powers), default=0.0)
     about = {"runs": setting.runs, "seed": setting.seed, "alpha": ALPHA, "pilot": list(setting.pilot)}
-    out = {**about, "sizes": sizes, "powers": powers, "worst_size": worst, "largest_power_error": off}
-    if not setting.quiet:
-        show_margins(out)
-    return out
+    return {**about, "sizes": sizes, "powers": powers, "worst_size": worst, "largest_power_error": off}
 
 
 def show_margins(out: Mapping[str, Any]) -> None:

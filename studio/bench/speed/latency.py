@@ -13,7 +13,7 @@ from typing import Any
 from studio.bench.material import EvaluationRun, evaluation_run, options_text, read_texts
 from studio.bench.page.browser import own_command, running_app
 from studio.bench.settings import LatencySetting
-from studio.bench.speed.systems import compare_systems
+from studio.bench.speed.systems import compare_systems, show_compared
 from studio.core import events as ev
 from studio.core.errors import Closed, StudioError, needs
 from studio.core.ports import SpeakRequest
@@ -59,8 +59,6 @@ def bench_latency(setting: LatencySetting) -> dict[str, Any]:
         if setting.served:
             windows = [_window(trace) for _, trace in spoken]
             out["t4_t0_ms"] = _served(at, setting, [*zip(texts, windows, strict=True)])
-    if not setting.quiet:
-        show(out)
     return out
 
 
@@ -131,6 +129,9 @@ def _level_db(traces: list[Trace]) -> float:
 
 
 def show(out: Mapping[str, Any]) -> None:
+    if "systems" in out:
+        show_compared(out)
+        return
     named = [(f"{step} - {start}", out[f"{step}_{start}_ms"]) for step, start in STEPS]
     named.append(("chunk gap", out["chunk_gap_ms"]))
     if "t4_t0_ms" in out:
