@@ -106,7 +106,7 @@ for _name, _setting, _target in (
     ("mos-coverage", mos.CoverageSetting, "mos.coverage:bench_mos_coverage:show"),
     ("mos-ordinal", mos.OrdinalSetting, "mos.coverage:bench_mos_coverage:show"),
     ("mos-unequal", mos.UnequalSetting, "mos.coverage:bench_mos_coverage:show"),
-    ("mos-family", mos.FamilySetting, "mos.family:bench_mos_family:show_family"),
+    ("mos-family", mos.FamilySetting, "mos.margins:bench_mos_family:show_family"),
     ("mos-looks", mos.LooksSetting, "mos.design:bench_mos_looks:show_looks"),
     ("mos-plan", mos.PlanSetting, "mos.design:bench_mos_plan:show_plan"),
     ("mos-margin", mos.MarginSetting, "mos.margins:bench_mos_margin:show_margins"),

@@ -13,10 +13,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from studio.bench.mos.postgresql import postgresql_server
 from studio.bench.mos.server import PROGRAM, bare_server
 from studio.bench.mos.settings import MosLoadSetting
-from studio.bench.mos.site import BenchSite, audit_site, make_site, rater_process
+from studio.bench.mos.site import BenchSite, audit_site, make_site, postgresql_server, rater_process
 from studio.bench.page.browser import START_S, PageFailed, app_process, own_command, wait_for
 from studio.core.terminal import print_line
 from studio.measure.latency import percentiles

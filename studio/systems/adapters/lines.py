@@ -14,7 +14,7 @@ import numpy as np
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 import studio.systems.line_runner
-from studio.systems.adapters.processes import environment, kill, last_line, start
+from studio.systems.adapters.programs import environment, kill, last_line, start
 from studio.systems.adapters.sockets import SampleBytes, while_sending
 from studio.systems.base import MAX_MESSAGE_BYTES, CharTimes, LiveAdapter
 from studio.systems.settings import LinesSystem, PythonSystem
