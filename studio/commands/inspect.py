@@ -127,7 +127,7 @@ def _attention(trace: "Trace", path: Path, voices: Path, device: str) -> "Teache
     from studio.text.normalise import best
 
     with closing(open_engine(voices, best(), device, speakers=speakers_folder())) as engine:
-        forced = engine.compute_attention(trace)
+        forced = engine.recomputer().compute_attention(trace)
     np.savez_compressed(
         path,
         by_layer=forced.by_layer,
@@ -206,4 +206,5 @@ def _with_overlapped(traces: "list[Trace]", voices: Path, device: str) -> "list[
     from studio.text.normalise import best
 
     with closing(open_engine(voices, best(), device, speakers=speakers_folder())) as engine:
-        return [one for trace in traces for one in (trace, engine.vocode_overlapped(trace))]
+        recomputer = engine.recomputer()
+        return [one for trace in traces for one in (trace, recomputer.vocode_overlapped(trace))]
