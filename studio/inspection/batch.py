@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from studio import __version__
-from studio.core.errors import BadFile, BadOption, BadText, NeedsPackage
+from studio.core.errors import BadFile, BadOption, BadText, needs
 from studio.inspection.batch_tables import TABLES, Rows, rows_of
 from studio.inspection.opening import Source, find_sources, open_file, with_word_times
 from studio.inspection.textgrid import read_words
@@ -35,10 +35,8 @@ class BatchTables:
 
         Raises NeedsPackage: pandas is not installed.
         """
-        try:
+        with needs("a DataFrame needs pandas", do="pip install pandas, or use the rows"):
             import pandas
-        except ImportError as error:
-            raise NeedsPackage("a DataFrame needs pandas", "pip install pandas, or use the rows") from error
         return pandas.DataFrame(getattr(self, table), columns=[column.name for column in TABLES[table]])
 
     def save(self, out: Path, kind: str = ".parquet") -> list[Path]:
