@@ -1,6 +1,5 @@
 """The running app from outside: start-up and memory, the sound of typed texts, the delay of the word highlight."""
 
-import json
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -8,7 +7,6 @@ from typing import Any
 from urllib.parse import urlencode
 
 import numpy as np
-from websockets.sync.client import connect
 
 from studio.bench.evaluation.settings import HeardSetting
 from studio.bench.material import read_texts
@@ -23,8 +21,10 @@ from studio.bench.page.browser import (
     wait_utterances_played,
 )
 from studio.bench.settings import HighlightSetting, StartSetting
+from studio.client import Client
 from studio.core.clips import write_wav
 from studio.core.errors import BadVoice, NeedsPackage
+from studio.core.events import Ended, Ready
 from studio.measure.latency import percentiles
 from studio.measure.recognisers.registry import open_recogniser
 from studio.measure.report import bar, print_table, recogniser_name
@@ -154,18 +154,11 @@ def _memory_mib(pid: int, field: str) -> float:
 def _speak(url: str, text: str) -> float:
     """Speak a text as a client that stores the sound would; returns its duration in seconds."""
     samples, rate_hz = 0, 1
-    with connect(url.replace("http", "ws", 1) + "ws/speak", max_size=None) as ws:
-        ws.send(json.dumps({"type": "open", "utterance": 1, "credit_ms": 60000}))
-        ws.send(json.dumps({"type": "text", "utterance": 1, "text": text}))
-        ws.send(json.dumps({"type": "end", "utterance": 1}))
-        for message in ws:
-            if isinstance(message, bytes):
-                continue
-            event = json.loads(message)
-            rate_hz = event.get("rate_hz", rate_hz)
-            if event["type"] == "ended":
-                samples = event["samples"]
-                break
+    for event in Client(url).speak(text):
+        if isinstance(event, Ready):
+            rate_hz = event.rate_hz
+        elif isinstance(event, Ended):
+            samples = event.samples
     return samples / rate_hz
 
 
