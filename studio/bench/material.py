@@ -256,15 +256,12 @@ def evaluate_speakers(
     setting: Setting,
     about: Mapping[str, Any],
     measure: Callable[[EvaluationRun, str], dict[str, Any]],
-    show: Callable[[Mapping[str, Any]], None],
 ) -> dict[str, Any]:
     """The figures of each speaker of a voice in its one setting, by one recogniser, after those of ``about``."""
     out: dict[str, Any] = {**about, "speakers": {}}
     with evaluation_run(setting) as at:
         out |= at.about() | {"recogniser": at.recogniser.about, "setting": options_text(at.one_setting)}
         out["speakers"] |= {speaker: measure(at, speaker) for speaker in at.speakers}
-    if not setting.quiet:
-        show(out)
     return out
 
 

@@ -53,7 +53,7 @@ Cache = Annotated[Path | None, typer.Option(help="Folder that caches speech and 
 class Parameters:
     """Parameters of a measurement; a subclass is a frozen dataclass with keyword arguments only, undecorated."""
 
-    quiet: bool = False  # print no table
+    quiet: bool = False  # show no progress bars
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()

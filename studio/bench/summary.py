@@ -9,7 +9,7 @@ from typing import Any
 
 from studio.bench import durability
 from studio.bench.evaluation import boundaries, families, hour, prompts, quality, seams, vocoder, wer, word_times
-from studio.bench.mos import coverage, design, family, load, margins
+from studio.bench.mos import coverage, design, load, margins
 from studio.bench.options import FINAL_TEXTS
 from studio.bench.page import inspect as inspecting
 from studio.bench.page import key_to_ear as page
@@ -90,7 +90,7 @@ TOPICS: dict[str, tuple[str, dict[str, tuple[str, Show]]]] = {
             "mos-coverage": ("Coverage of the intervals", coverage.show),
             "mos-ordinal": ("Coverage of the ordinal model", coverage.show),
             "mos-unequal": ("Coverage with unequal raters and scripts", coverage.show),
-            "mos-family": ("Family-wise error of differences", family.show_family),
+            "mos-family": ("Family-wise error of differences", margins.show_family),
             "mos-looks": ("False positives of the stopping rule", design.show_looks),
             "mos-plan": ("Planned numbers of raters", design.show_plan),
             "mos-margin": ("Tests with a margin", margins.show_margins),

@@ -26,8 +26,8 @@ def add_measurement(app: typer.Typer, name: str, setting: type[Any], target: str
     Args:
         setting: its docstring is the command's help. Where present, ``result_name`` is the name in bench/results,
             ``is_partial`` forbids --save, and ``plots`` writes pictures of the saved figures.
-        target: ``module:function`` under studio.bench, called with the parameters; its figures are shown. If their
-            list ``failures`` is not empty, the exit status is 1.
+        target: ``module:function:show`` under studio.bench; the function is called with the parameters, and ``show``
+            prints its figures unless JSON is asked for. If their list ``failures`` is not empty, the exit status is 1.
     """
     hints = get_type_hints(setting, include_extras=True)
     options = [field for field in fields(setting) if get_origin(hints[field.name]) is Annotated]
@@ -38,8 +38,11 @@ def add_measurement(app: typer.Typer, name: str, setting: type[Any], target: str
         parameters = setting(**{key: value for key, value in options.items() if value is not None}, quiet=as_json)
         if save and getattr(parameters, "is_partial", False):
             raise BadOption("a partial run or a run with a planted fault is not a result", "leave out --save")
-        module, _, function = target.partition(":")
-        figures = getattr(import_module(f"studio.bench.{module}"), function)(parameters)
+        module, *names = target.split(":")
+        measure, show_figures = (getattr(import_module(f"studio.bench.{module}"), one) for one in names)
+        figures = measure(parameters)
+        if not as_json:
+            show_figures(figures)
         show(result_name(parameters, name), figures, as_json, save)
         for path in parameters.plots(figures) if save and hasattr(parameters, "plots") else ():
             print_line(f"written to {path}", err=True)
@@ -80,54 +83,54 @@ def _listed(hint: Any) -> Any:
 
 
 for _name, _setting, _target in (
-    ("latency", settings.LatencySetting, "speed.latency:bench_latency"),
-    ("cascade", settings.CascadeSetting, "speed.cascade:bench_cascade"),
-    ("step", settings.StepSetting, "speed.step:bench_step"),
-    ("codec", settings.CodecSetting, "speed.codec:bench_codec"),
-    ("kyutai", settings.KyutaiSetting, "speed.kyutai:bench_kyutai"),
-    ("gpu", settings.GpuSetting, "speed.gpu:bench_gpu"),
-    ("host", settings.HostSetting, "speed.host:bench_host"),
-    ("load", settings.LoadSetting, "speed.load:bench_load"),
-    ("wire", settings.WireSetting, "speed.throughput:bench_wire"),
-    ("adapters", settings.AdaptersSetting, "speed.adapters:bench_adapters"),
-    ("replicas", settings.ReplicasSetting, "speed.replicas:bench_replicas"),
-    ("measure", settings.MeasuringSetting, "speed.throughput:bench_measure"),
-    ("page", settings.PageSetting, "page.key_to_ear:bench_page"),
-    ("type", settings.TypeSetting, "speed.terminal:bench_type"),
-    ("inspect", settings.InspectSetting, "page.inspect:bench_inspect"),
-    ("highlight", settings.HighlightSetting, "page.live:bench_highlight"),
-    ("start", settings.StartSetting, "page.live:bench_start"),
-    ("mos-load", mos.MosLoadSetting, "mos.load:bench_mos_load"),
-    ("mos-kill", durability.MosKillSetting, "durability:run_harness"),
-    ("annotation-kill", durability.AnnotationKillSetting, "durability:run_harness"),
-    ("mos-coverage", mos.CoverageSetting, "mos.coverage:bench_mos_coverage"),
-    ("mos-ordinal", mos.OrdinalSetting, "mos.coverage:bench_mos_coverage"),
-    ("mos-unequal", mos.UnequalSetting, "mos.coverage:bench_mos_coverage"),
-    ("mos-family", mos.FamilySetting, "mos.family:bench_mos_family"),
-    ("mos-looks", mos.LooksSetting, "mos.design:bench_mos_looks"),
-    ("mos-plan", mos.PlanSetting, "mos.design:bench_mos_plan"),
-    ("mos-margin", mos.MarginSetting, "mos.margins:bench_mos_margin"),
-    ("fuzz", durability.FuzzSetting, "durability:run_harness"),
-    ("flood", durability.FloodSetting, "durability:run_harness"),
-    ("soak", durability.SoakSetting, "durability:run_harness"),
-    ("replay", durability.ReplaySetting, "durability:run_harness"),
+    ("latency", settings.LatencySetting, "speed.latency:bench_latency:show"),
+    ("cascade", settings.CascadeSetting, "speed.cascade:bench_cascade:show"),
+    ("step", settings.StepSetting, "speed.step:bench_step:show"),
+    ("codec", settings.CodecSetting, "speed.codec:bench_codec:show"),
+    ("kyutai", settings.KyutaiSetting, "speed.kyutai:bench_kyutai:show"),
+    ("gpu", settings.GpuSetting, "speed.gpu:bench_gpu:show"),
+    ("host", settings.HostSetting, "speed.host:bench_host:show"),
+    ("load", settings.LoadSetting, "speed.load:bench_load:show_all"),
+    ("wire", settings.WireSetting, "speed.throughput:bench_wire:show_wire"),
+    ("adapters", settings.AdaptersSetting, "speed.adapters:bench_adapters:show_adapters"),
+    ("replicas", settings.ReplicasSetting, "speed.replicas:bench_replicas:show"),
+    ("measure", settings.MeasuringSetting, "speed.throughput:bench_measure:show_measure"),
+    ("page", settings.PageSetting, "page.key_to_ear:bench_page:show"),
+    ("type", settings.TypeSetting, "speed.terminal:bench_type:show"),
+    ("inspect", settings.InspectSetting, "page.inspect:bench_inspect:show"),
+    ("highlight", settings.HighlightSetting, "page.live:bench_highlight:show_highlight"),
+    ("start", settings.StartSetting, "page.live:bench_start:show_start"),
+    ("mos-load", mos.MosLoadSetting, "mos.load:bench_mos_load:show"),
+    ("mos-kill", durability.MosKillSetting, "durability:run_harness:show_mos_kill"),
+    ("annotation-kill", durability.AnnotationKillSetting, "durability:run_harness:show_annotation_kill"),
+    ("mos-coverage", mos.CoverageSetting, "mos.coverage:bench_mos_coverage:show"),
+    ("mos-ordinal", mos.OrdinalSetting, "mos.coverage:bench_mos_coverage:show"),
+    ("mos-unequal", mos.UnequalSetting, "mos.coverage:bench_mos_coverage:show"),
+    ("mos-family", mos.FamilySetting, "mos.margins:bench_mos_family:show_family"),
+    ("mos-looks", mos.LooksSetting, "mos.design:bench_mos_looks:show_looks"),
+    ("mos-plan", mos.PlanSetting, "mos.design:bench_mos_plan:show_plan"),
+    ("mos-margin", mos.MarginSetting, "mos.margins:bench_mos_margin:show_margins"),
+    ("fuzz", durability.FuzzSetting, "durability:run_harness:show_fuzz"),
+    ("flood", durability.FloodSetting, "durability:run_harness:show_flood"),
+    ("soak", durability.SoakSetting, "durability:run_harness:show_soak"),
+    ("replay", durability.ReplaySetting, "durability:run_harness:show_replay"),
 ):
     add_measurement(bench, _name, _setting, _target)
 for _name, _setting, _target in (
-    ("words", evaluation.WordsSetting, "evaluation.words:eval_words"),
-    ("wer", evaluation.WerSetting, "evaluation.wer:eval_wer"),
-    ("long", evaluation.LongSetting, "evaluation.wer:eval_long"),
-    ("short", evaluation.ShortSetting, "evaluation.wer:eval_short"),
-    ("hour", evaluation.HourSetting, "evaluation.hour:eval_hour"),
-    ("heard", evaluation.HeardSetting, "page.live:eval_heard"),
-    ("boundaries", evaluation.BoundarySetting, "evaluation.boundaries:eval_boundaries"),
-    ("word-times", evaluation.WordTimesSetting, "evaluation.word_times:eval_word_times"),
-    ("seams", evaluation.SeamSetting, "evaluation.seams:eval_seams"),
-    ("interleaving", evaluation.InterleavingSetting, "evaluation.interleaving:eval_interleaving"),
-    ("quality", evaluation.QualitySetting, "evaluation.quality:eval_quality"),
-    ("families", evaluation.FamiliesSetting, "evaluation.families:eval_families"),
-    ("prompts", evaluation.PromptSetting, "evaluation.prompts:eval_prompts"),
-    ("vocoder", evaluation.VocoderSetting, "evaluation.vocoder:eval_vocoder"),
+    ("words", evaluation.WordsSetting, "evaluation.words:eval_words:show"),
+    ("wer", evaluation.WerSetting, "evaluation.wer:eval_wer:show"),
+    ("long", evaluation.LongSetting, "evaluation.wer:eval_long:show_long"),
+    ("short", evaluation.ShortSetting, "evaluation.wer:eval_short:show_short"),
+    ("hour", evaluation.HourSetting, "evaluation.hour:eval_hour:show"),
+    ("heard", evaluation.HeardSetting, "page.live:eval_heard:show_heard"),
+    ("boundaries", evaluation.BoundarySetting, "evaluation.boundaries:eval_boundaries:show"),
+    ("word-times", evaluation.WordTimesSetting, "evaluation.word_times:eval_word_times:show"),
+    ("seams", evaluation.SeamSetting, "evaluation.seams:eval_seams:show"),
+    ("interleaving", evaluation.InterleavingSetting, "evaluation.interleaving:eval_interleaving:show"),
+    ("quality", evaluation.QualitySetting, "evaluation.quality:eval_quality:show"),
+    ("families", evaluation.FamiliesSetting, "evaluation.families:eval_families:show"),
+    ("prompts", evaluation.PromptSetting, "evaluation.prompts:eval_prompts:show"),
+    ("vocoder", evaluation.VocoderSetting, "evaluation.vocoder:eval_vocoder:show"),
 ):
     add_measurement(evaluate, _name, _setting, _target)
 

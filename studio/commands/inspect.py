@@ -78,10 +78,10 @@ def inspect(
         figures["reference"] = compare_with_reference(trace, reference_words)
     _print(figures, render_facts(figures), as_json)
     if pictures:
-        from studio.inspection.picture import save
+        from studio.inspection.picture import draw, write_figure
 
         for path in pictures:
-            save(line, path, title=line.text if len(line.text) < 100 else file.name)
+            write_figure(draw(line, line.text if len(line.text) < 100 else file.name), path)
             print_line(f"{path}: the timeline", err=True)
     forced = _attention(trace, attention, voices, device) if attention else None
     if textgrid:
@@ -127,7 +127,7 @@ def _attention(trace: "Trace", path: Path, voices: Path, device: str) -> "Teache
     from studio.text.normalise import best
 
     with closing(open_engine(voices, best(), device, speakers=speakers_folder())) as engine:
-        forced = engine.compute_attention(trace)
+        forced = engine.recomputer().compute_attention(trace)
     np.savez_compressed(
         path,
         by_layer=forced.by_layer,
@@ -188,10 +188,10 @@ def compare(
     figures = figures_of(comparison, with_pitch=not no_pitch)
     _print(figures, render_comparison(figures, names), as_json)
     if pictures:
-        from studio.inspection.picture import save_comparison
+        from studio.inspection.picture import draw_comparison, write_figure
 
         for path in pictures:
-            save_comparison(comparison, names, path)
+            write_figure(draw_comparison(comparison, names), path)
             print_line(f"{path}: the comparison", err=True)
     if html:
         from studio.ui.html_file import write_comparison
@@ -206,4 +206,5 @@ def _with_overlapped(traces: "list[Trace]", voices: Path, device: str) -> "list[
     from studio.text.normalise import best
 
     with closing(open_engine(voices, best(), device, speakers=speakers_folder())) as engine:
-        return [one for trace in traces for one in (trace, engine.vocode_overlapped(trace))]
+        recomputer = engine.recomputer()
+        return [one for trace in traces for one in (trace, recomputer.vocode_overlapped(trace))]

@@ -50,7 +50,7 @@ def force(
     with closing(open_engine(voices, best(), device, speakers=speakers_folder())) as engine:
         card, _ = parse_voice(voice, {card.name: card for card in engine.cards()})
         options = parse_options(card.options, option or [])
-        trace = engine.teacher_force(replace(recording, voice=voice or card.name, options=options))
+        trace = engine.recomputer().teacher_force(replace(recording, voice=voice or card.name, options=options))
     save_trace(trace, path)
     _print_summary(trace, path)
 

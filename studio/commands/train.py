@@ -194,6 +194,7 @@ def table(
 ) -> None:
     """Reproduce a paper's tables: train every net, measure every row, print the paper's figures beside ours."""
     from studio.bench.tables.definition import read_table, table_names
+    from studio.bench.tables.figures import show as show_figures
     from studio.bench.tables.figures import show_plan
     from studio.bench.tables.nets import TableWorkspace
     from studio.bench.tables.run import TableSetting, make_table, plan
@@ -232,4 +233,7 @@ def table(
         planned = plan(setting)
         print_line(json.dumps(planned, indent=1)) if as_json else show_plan(planned)
         return
-    show(f"table-{name}", make_table(setting), as_json, save)
+    figures = make_table(setting)
+    if not as_json:
+        show_figures(figures)
+    show(f"table-{name}", figures, as_json, save)

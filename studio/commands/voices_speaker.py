@@ -56,7 +56,7 @@ def add(
     )
     speakers = speakers_folder(data)
     with closing(open_voices(voices, normaliser(None), "cpu", [voice], speakers=speakers)) as engine:
-        added = engine.speakers().add(wanted)
+        added = engine.recomputer().speakers().add(wanted)
     for step in clean.steps:
         print_line(step, err=True)
     print_line(

@@ -18,8 +18,6 @@ from studio.core.ports import MAX_SEED, EngineLoad, Normaliser, SpeakRequest
 from studio.core.speakers import REFERENCE, AddedSpeaker, SpeakerStore
 from studio.core.time import Clock, MonotonicClock
 from studio.core.traces.provenance import loaded_git_sha, provenance
-from studio.core.traces.teacher_forcing import TeacherForcingRequest, TeacherForcingResult, never_stop
-from studio.core.traces.trace import Trace
 from studio.engine.admission import Admission, EngineLimits, engine_closing
 from studio.engine.monitoring import LoadMeter, Watchdog
 from studio.engine.nets.cpu.threads import THREADS
@@ -28,7 +26,6 @@ from studio.engine.recomputing import Recomputer
 from studio.engine.request.client import check_temperature
 from studio.engine.request.request import EngineRequest
 from studio.engine.scheduler import Scheduler
-from studio.engine.speakers import AddedSpeakers
 from studio.engine.voice_store import VoiceStore
 from studio.engine.voices import Voice, find_voices, load_voice, pick_device
 
@@ -140,28 +137,6 @@ class LocalEngine:
     def recomputer(self) -> Recomputer:
         """See ``studio.core.traces.teacher_forcing.SupportsRecomputer``."""
         return self._recomputer
-
-    def teacher_forcing_cards(self) -> Sequence[Card]:
-        """Cards of the voices that support teacher forcing, the default first."""
-        return self._recomputer.teacher_forcing_cards()
-
-    def compute_attention(self, trace: Trace, should_continue: Callable[[], bool] = never_stop) -> TeacherForcingResult:
-        """See ``studio.core.traces.teacher_forcing.SupportsAttention``."""
-        return self._recomputer.compute_attention(trace, should_continue)
-
-    def teacher_force(
-        self, recording: TeacherForcingRequest, should_continue: Callable[[], bool] = never_stop
-    ) -> Trace:
-        """See ``studio.core.traces.teacher_forcing.SupportsTeacherForcing``."""
-        return self._recomputer.teacher_force(recording, should_continue)
-
-    def vocode_overlapped(self, trace: Trace, should_continue: Callable[[], bool] = never_stop) -> Trace:
-        """See ``studio.core.traces.teacher_forcing.SupportsOverlappedVocoding``."""
-        return self._recomputer.vocode_overlapped(trace, should_continue)
-
-    def speakers(self) -> AddedSpeakers:
-        """See ``studio.core.speakers.SupportsSpeakers``."""
-        return self._recomputer.speakers()
 
     def free_slots(self) -> int:
         """How many more utterances can begin now."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from studio import __version__
-from studio.core.errors import BadFile, BadOption, BadText, NeedsPackage
+from studio.core.errors import BadFile, BadOption, BadText, bad_file, needs
 from studio.inspection.batch_tables import TABLES, Rows, rows_of
 from studio.inspection.opening import Source, find_sources, open_file, with_word_times
 from studio.inspection.textgrid import read_words
@@ -35,10 +35,8 @@ class BatchTables:
 
         Raises NeedsPackage: pandas is not installed.
         """
-        try:
+        with needs("a DataFrame needs pandas", do="pip install pandas, or use the rows"):
             import pandas
-        except ImportError as error:
-            raise NeedsPackage("a DataFrame needs pandas", "pip install pandas, or use the rows") from error
         return pandas.DataFrame(getattr(self, table), columns=[column.name for column in TABLES[table]])
 
     def save(self, out: Path, kind: str = ".parquet") -> list[Path]:
@@ -154,7 +152,7 @@ def _read_journal(path: Path) -> dict[str, Any]:
     stored: dict[str, Any] = {}
     if path.exists() and not path.is_file():
         raise BadFile(f"{path} is no file", "choose another folder")
-    try:
+    with bad_file(f"{path} cannot be read", "remove it to measure everything again", UnicodeDecodeError):
         for line in path.read_text(encoding="utf-8").splitlines() if path.is_file() else ():
             try:
                 one = json.loads(line)
@@ -162,8 +160,6 @@ def _read_journal(path: Path) -> dict[str, Any]:
                     stored[one["file"]] = {"stamp": one["stamp"], "rows": one["rows"]}
             except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
                 continue
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadFile(f"{path} cannot be read: {error}", "remove it to measure everything again") from error
     return stored
 
 
@@ -174,8 +170,5 @@ def _is_whole(rows: Any) -> bool:
 
 
 def _append_journal(path: Path, one: dict[str, Any]) -> None:
-    try:
-        with path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(one) + "\n")
-    except OSError as error:
-        raise BadFile(f"{path} cannot be written: {error}", "choose another folder") from error
+    with bad_file(f"{path} cannot be written", "choose another folder"), path.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(one) + "\n")

@@ -7,7 +7,7 @@ import numpy as np
 
 from studio.core.checks import is_number, to_printable
 from studio.core.traces.trace import Trace
-from studio.inspection.facts import compare_with_reference
+from studio.inspection.facts import compare_with_reference, median
 from studio.inspection.timeline import TimedWord, Timeline, timeline
 from studio.measure.latency import ladder
 from studio.measure.prosody import Prosody, prosody, speaking_rate
@@ -105,9 +105,9 @@ def rows_of(
     words = [{"file": file} | one for one in _words(trace, line, spoken)]
     whole = _identity(trace, about) | {"text": line.text.strip()} | _sound(trace, line, spoken) | _clock(trace, line)
     whole |= {
-        "seam_level_db": _median(abs(one["level_db"]) for one in seams),
-        "seam_spectrum_db": _median(one["spectrum_db"] for one in seams),
-        "seam_pitch_st": _median(abs(one["pitch_st"]) for one in seams if one["pitch_st"] is not None),
+        "seam_level_db": median(abs(one["level_db"]) for one in seams),
+        "seam_spectrum_db": median(one["spectrum_db"] for one in seams),
+        "seam_pitch_st": median(abs(one["pitch_st"]) for one in seams if one["pitch_st"] is not None),
     }
     compared = compare_with_reference(trace, reference) if reference else None
     whole |= {
@@ -170,7 +170,7 @@ def _clock(trace: Trace, line: Timeline) -> dict[str, Any]:
         "segments": len(line.segments),
         "forced": sum(one.forced for one in line.segments),
         "first_audio_ms": steps.since("t2", "t0"),
-        "known_to_heard_p50_ms": _median(waits),
+        "known_to_heard_p50_ms": median(waits),
         "known_to_heard_p95_ms": float(np.percentile(waits, 95)) if waits else None,
         "stalls": len(stalls),
         "stalls_s": sum(stalls) / 1000.0,
@@ -220,8 +220,3 @@ def _seams(trace: Trace, line: Timeline, spoken: Prosody) -> list[dict[str, Any]
             }
         )
     return rows
-
-
-def _median(values: Any) -> float | None:
-    known = list(values)
-    return float(np.median(known)) if known else None

@@ -119,7 +119,7 @@ def render_facts(figures: Mapping[str, Any]) -> "Iterable[RenderableType]":
     if figures["words"]:
         yield _words(figures)
     if lags := {name: spread for name, spread in figures["lags"].items() if spread}:
-        yield _table(
+        yield table(
             "How long each word took (ms)",
             ("from → to", "least", "median", "p95", "words"),
             [(_NAMES[name], one["min"], one["p50"], one["p95"], one["n"]) for name, one in lags.items()],
@@ -130,17 +130,17 @@ def render_facts(figures: Mapping[str, Any]) -> "Iterable[RenderableType]":
         for name, what in (("start_ms", "start"), ("end_ms", "end")):
             if spread := compared[name]:
                 rows.append((f"{what}: median, p95 (ms)", f"{spread['p50']:.1f}, {spread['p95']:.1f}"))
-        yield _table("Against the reference", ("", "value"), rows)
+        yield table("Against the reference", ("", "value"), rows)
     if figures["ladder"]:
         steps = [(name.replace("_ms", "").replace("_", " after "), value) for name, value in figures["ladder"].items()]
-        yield _table("Latency (ms)", ("step", "time"), steps)
+        yield table("Latency (ms)", ("step", "time"), steps)
     if figures["pauses"]:
-        yield _table("Pauses in what was heard", ("reason", "count", "ms", "longest"), _pauses(figures["pauses"]))
+        yield table("Pauses in what was heard", ("reason", "count", "ms", "longest"), _pauses(figures["pauses"]))
     if figures["seams"]:
         loudest = sorted(figures["seams"], key=lambda one: -abs(one["level_db"]))[:10]
         rows = [(one["sample"] / figures["rate_hz"], *_jumps(one)) for one in loudest]
         columns = ("at (s of sound)", "level (dB)", "spectrum (dB)", "roughness")
-        yield _table(f"Seams by their jump in level ({len(loudest)} of {len(figures['seams'])})", columns, rows)
+        yield table(f"Seams by their jump in level ({len(loudest)} of {len(figures['seams'])})", columns, rows)
 
 
 def _headings(figures: Mapping[str, Any]) -> Iterable[str]:
@@ -180,7 +180,7 @@ def _words(figures: Mapping[str, Any]) -> "RenderableType":
         return (one["text"], *(_whole(one[name]) for name in names), end, saw)
 
     columns = ("word", "typed", "known", "made", "heard", "heard whole", "end", "seen with")
-    return _table("Words (ms since ready)", columns, [row(one) for one in figures["words"]])
+    return table("Words (ms since ready)", columns, [row(one) for one in figures["words"]])
 
 
 def _whole(value: float | None) -> str:
@@ -199,14 +199,27 @@ def _jumps(seam: Mapping[str, Any]) -> tuple[float, float, float]:
     return seam["level_db"], seam["spectrum_db"], seam["roughness"]
 
 
-def _table(title: str, columns: tuple[str, ...], rows: Iterable[Iterable[object]]) -> "RenderableType":
+def table(title: str, columns: Sequence[str], rows: Iterable[Iterable[object]]) -> "RenderableType":
+    """A terminal table: the first column and columns of texts to the left, numbers to the right, "-" for none."""
     from rich.markup import escape
     from rich.table import Table
 
-    table = Table(title=title, title_justify="left")
+    result = Table(title=title, title_justify="left")
     for index, column in enumerate(columns):
         is_text = index == 0 or column in ("end", "seen with")
-        table.add_column(column, justify="left" if is_text else "right", overflow="fold")
+        result.add_column(column, justify="left" if is_text else "right", overflow="fold")
     for one in rows:
-        table.add_row(*(f"{value:,.2f}" if isinstance(value, float) else escape(to_printable(value)) for value in one))
-    return table
+        result.add_row(*map(escape, map(_cell, one)))
+    return result
+
+
+def _cell(value: object) -> str:
+    if value is None or value != value:  # NaN
+        return "-"
+    return f"{value:,.2f}" if isinstance(value, float) else to_printable(value)
+
+
+def median(values: Iterable[float]) -> float | None:
+    """The median; None without values."""
+    known = list(values)
+    return float(np.median(known)) if known else None

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from studio.core import events as ev
-from studio.core.errors import BadFile, BadOption, BadText
+from studio.core.errors import BadFile, BadOption, BadText, bad_file
 from studio.core.files import MAX_TEXTS_BYTES, read_bounded
 from studio.core.folders import real_path
 from studio.core.sound_files import MAX_MONO_SAMPLES, read_mono
@@ -34,11 +34,9 @@ def open_file(path: Path, text: str | None = None) -> Trace:
     a trace; BadText: the text is longer than 100,000 characters.
     """
     if path.is_file() and _begins_as_sound(path):
-        try:
+        with bad_file(f"{path} cannot be read", "give a WAV of at most 512 MB"):
             data = read_bounded(path, MAX_BYTES["audio.wav"])
             return recording_trace(*read_mono(data, path.name), text or "")
-        except OSError as error:
-            raise BadFile(f"{path} cannot be read: {error.strerror}", "give a WAV of at most 512 MB") from error
     if text:
         raise BadOption(f"{path.name} is no WAV, so it takes no text", "give a WAV; a trace holds its own text")
     return open_trace(path, str(path))
@@ -263,14 +261,10 @@ def _texts(path: Path) -> dict[str, str]:
 
 
 def _read(path: Path) -> str:
-    try:
+    with bad_file(f"{path} cannot be read", "give text in UTF-8", UnicodeDecodeError):
         return read_bounded(path, MAX_TEXTS_BYTES).decode("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadFile(f"{path} cannot be read: {error}", "give text in UTF-8") from error
 
 
 def _read_json(path: Path) -> Any:
-    try:
+    with bad_file(f"{path} cannot be read", "studio synth writes one", ValueError):
         return json.loads(read_bounded(path, MAX_MANIFEST_BYTES))
-    except (OSError, ValueError) as error:
-        raise BadFile(f"{path} cannot be read: {error}", "studio synth writes one") from error

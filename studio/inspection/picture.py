@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from studio.core.errors import BadFile, NeedsPackage
+from studio.core.errors import BadFile, bad_file, needs
 from studio.inspection.comparison.common_axis import HIGH_HZ, LOW_HZ, STEP_S
 from studio.inspection.comparison.compare import UtteranceComparison, pair_figures, spectral_difference
 from studio.inspection.playback import Pause
@@ -32,30 +32,18 @@ _COMPARED_S_PER_LETTER = 0.033  # of 7 points, at so many inches a second
 _MOST_DB = 30.0
 
 
-def save(line: Timeline, path: Path, title: str = "") -> None:
-    """Draw a timeline into a file; the suffix is the format.
-
-    Raises BadFile: the suffix is unknown, or the file cannot be written; NeedsPackage: matplotlib is missing.
-    """
-    write_figure(draw(line, title), path)
-
-
 def write_figure(figure: "Figure", path: Path) -> None:
     """Write a figure into a file; the suffix is the format. Raises BadFile."""
     if path.suffix.lower() not in SUFFIXES:
         raise BadFile(f"{path} is no picture", f"give a file that ends in {', '.join(SUFFIXES)}")
-    try:
+    with bad_file(f"{path} cannot be written", "give another place"):
         figure.savefig(path, dpi=_DPI, facecolor=_PAPER, metadata=None if path.suffix == ".png" else {"Date": None})
-    except OSError as error:
-        raise BadFile(f"{path} cannot be written: {error.strerror}", "give another place") from error
 
 
 def draw(line: Timeline, title: str = "") -> "Figure":
     """Three lanes (typed, made, heard), with a line through them for each word. Raises NeedsPackage."""
-    try:
+    with needs("pictures are drawn by matplotlib", "app"):
         from matplotlib.figure import Figure
-    except ImportError as error:
-        raise NeedsPackage("pictures are drawn by matplotlib", "pip install 'streaming-tts-studio[app]'") from error
     start_s, end_s = line.start_ms / 1000.0, max(line.end_ms, line.start_ms + 1.0) / 1000.0
     inches = min(_MOST_INCHES, max(_LEAST_INCHES, _INCHES_PER_S * (end_s - start_s)))
     figure = Figure(figsize=(inches, 3.6), layout="constrained")
@@ -168,20 +156,13 @@ def _seconds(times_ms: Iterable[float]) -> list[float]:
     return [t_ms / 1000.0 for t_ms in times_ms]
 
 
-def save_comparison(comparison: UtteranceComparison, names: list[str], path: Path) -> None:
-    """Draw a comparison into a file, by its suffix. Raises BadFile, NeedsPackage."""
-    write_figure(draw_comparison(comparison, names), path)
-
-
 def draw_comparison(comparison: UtteranceComparison, names: list[str]) -> "Figure":
     """Lanes of words, durations, and the difference of the first two, word over word where that can be.
 
     Raises NeedsPackage: matplotlib is not there.
     """
-    try:
+    with needs("pictures are drawn by matplotlib", "app"):
         from matplotlib.figure import Figure
-    except ImportError as error:
-        raise NeedsPackage("pictures are drawn by matplotlib", "pip install 'streaming-tts-studio[app]'") from error
     length_s = max(comparison.length_s(stretch=False), 0.1)
     lanes = len(comparison.utterances)
     inches = min(_COMPARED_MOST_INCHES, max(_COMPARED_LEAST_INCHES, _COMPARED_INCHES_PER_S * length_s + 1.5))

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from studio.core.errors import BadFile
+from studio.core.errors import BadFile, bad_file
 from studio.core.files import read_bounded
 from studio.core.traces.textgrid import MAX_BYTES, TextGridEntry, TextGridTier, read_tiers, write_tiers
 from studio.core.traces.trace import Trace
@@ -45,10 +45,8 @@ def write_textgrid(trace: Trace, path: Path) -> None:
     tiers = [tier for tier in tiers if tier.entries]
     if not tiers:
         raise BadFile("no word of it has a time", "give its words with --reference")
-    try:
+    with bad_file(f"{path} cannot be written", "give another place with --textgrid"):
         path.write_text(write_tiers(tiers, length_s), encoding="utf-8")
-    except OSError as error:
-        raise BadFile(f"{path} cannot be written: {error.strerror}", "give another place with --textgrid") from error
 
 
 def read_words(path: Path) -> list[SpokenSpan]:
@@ -56,12 +54,8 @@ def read_words(path: Path) -> list[SpokenSpan]:
 
     Raises BadFile: it is absent, damaged, or has no such tier.
     """
-    try:
+    with bad_file(f"the TextGrid {path} cannot be read", "check the path"):
         return parse_words(read_bounded(path, MAX_BYTES), str(path))
-    except FileNotFoundError as error:
-        raise BadFile(f"there is no TextGrid {path}", "check the path") from error
-    except OSError as error:
-        raise BadFile(f"{path} cannot be read: {error.strerror}", "give another file") from error
 
 
 def parse_words(data: bytes, name: str) -> list[SpokenSpan]:

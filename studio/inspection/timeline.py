@@ -24,28 +24,18 @@ class TypedKey:
     is_kept: bool = True
 
 
-@dataclass(frozen=True)
-class TimedWord:
+@dataclass(frozen=True, kw_only=True)
+class TimedWord(TraceWord):
     """One spoken word on the clock; times are None for stages that it did not reach.
 
     Attributes:
-        written: index of its written token, [char_start, char_end) of the text as sent.
-        start, end: samples.
         typed_ms: arrival of its first character.
         known_ms: when it was complete: arrival of white space, a flush or the end.
         made_ms, made_whole_ms: its first and its last sample were made.
         heard_ms, heard_whole_ms: its first and its last sample were played.
     """
 
-    i: int
-    text: str
-    written: int
-    char_start: int
-    char_end: int
-    source: str
     segment: int | None = None
-    start: int | None = None
-    end: int | None = None
     typed_ms: float | None = None
     known_ms: float | None = None
     made_ms: float | None = None
@@ -54,20 +44,13 @@ class TimedWord:
     heard_whole_ms: float | None = None
 
 
-@dataclass(frozen=True)
-class TimedSegment:
-    """One segment on the clock: the words it speaks and saw, and the times of its sound."""
+@dataclass(frozen=True, kw_only=True)
+class TimedSegment(TraceSegment):
+    """One segment on the clock, with the times of its sound."""
 
-    index: int
-    words: tuple[int, ...]
-    seen: tuple[int, ...]
-    start: int
-    end: int
     made_ms: float | None
     made_whole_ms: float | None
     heard_ms: float | None
-    p_eos: float | None
-    forced: bool
 
 
 @dataclass(frozen=True)
@@ -126,16 +109,10 @@ def timeline(trace: Trace) -> Timeline:
 
     def segment(one: TraceSegment) -> TimedSegment:
         return TimedSegment(
-            index=one.index,
-            words=one.words,
-            seen=one.seen,
-            start=one.start,
-            end=one.end,
+            **vars(one),
             made_ms=chunks.when(one.start) if is_clocked and one.end > one.start else None,
             made_whole_ms=chunks.when(one.end - 1) if is_clocked and one.end > one.start else None,
             heard_ms=playback_time(runs, starts, trace.rate_hz, one.start),
-            p_eos=one.p_eos,
-            forced=one.forced,
         )
 
     ends = [run.t_ms + 1000.0 * (run.end - run.start) / trace.rate_hz for run in runs]

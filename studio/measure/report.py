@@ -7,11 +7,11 @@ import platform
 import re
 import shlex
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from studio.core.checks import escape_unprintable
 from studio.core.folders import DEFAULT_VOICE
@@ -20,6 +20,7 @@ from studio.core.traces.provenance import command_lines, git_sha, versions
 if TYPE_CHECKING:
     from rich.console import Console  # noqa: TID251
 
+Item = TypeVar("Item")
 RESULTS = Path("bench/results")
 _LONGEST_WORD = 30  # most characters reserved for a word of the first column
 _MARKDOWN = ContextVar("_MARKDOWN", default=False)  # whether print_table writes Markdown
@@ -83,6 +84,13 @@ def console(*, stderr: bool = False, quiet: bool = False) -> "Console":
 def no_bar(quiet: bool = False) -> bool:
     """Whether to hide progress bars: in a file or pipe they would print empty lines."""
     return quiet or not console().is_terminal
+
+
+def bar(items: Sequence[Item], title: str, quiet: bool = False) -> Iterable[Item]:
+    """The items, with a progress bar that disappears at the end, or none if quiet or not in a terminal."""
+    from rich.progress import track
+
+    return track(items, title, console=console(), transient=True, disable=no_bar(quiet))
 
 
 def as_markdown(show: Callable[[Mapping[str, Any]], None], figures: Mapping[str, Any]) -> str:

@@ -38,9 +38,9 @@ from studio.core.traces.trace import Trace, open_trace
 from studio.core.traces.trace_reader import read_trace_wav
 from studio.core.traces.trace_writer import save_trace
 from studio.core.worker import WorkerLost, WorkerProcess
-from studio.inspection.aligned import with_aligned_words
 from studio.inspection.bundle import pack, pack_attention, pack_prosody
 from studio.inspection.comparison.compare import UtteranceComparison, compare, compared_utterance, labels
+from studio.inspection.timing import with_aligned_words
 from studio.serve.middleware.addresses import address_of
 from studio.serve.middleware.turns import Turns
 from studio.serve.responses import PRIVATE

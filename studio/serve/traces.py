@@ -14,7 +14,12 @@ from starlette.concurrency import run_in_threadpool
 
 from studio.core.errors import BadFile, BadMessage, BadText
 from studio.core.sound_files import read_mono
-from studio.core.traces.teacher_forcing import MAX_RECORDING_S, SupportsTeacherForcing, TeacherForcingRequest
+from studio.core.traces.teacher_forcing import (
+    MAX_RECORDING_S,
+    SupportsTeacherForcing,
+    TeacherForcingRequest,
+    recomputer_of,
+)
 from studio.core.traces.textgrid import MAX_BYTES
 from studio.core.traces.trace import open_trace
 from studio.inspection.opening import (
@@ -140,16 +145,16 @@ def add_overlapped(app: FastAPI, trace_store: TraceStore, recomputation: Recompu
 
 def add_teacher_forcing(app: FastAPI, trace_store: TraceStore, recomputation: Recomputation) -> None:
     """Add the routes of teacher forcing: the voices that support it, and the upload of a recording."""
-    engine = recomputation.engine
 
     @app.get(VOICES)
     async def voices() -> Response:
         """Summaries as in ``/api/voices``, their families (null for an engine without), and the aligner, if any."""
         await run_in_threadpool(VIEWS.start)  # the Inspect page asks before a file is chosen
         aligner = ALIGNER if find_spec(ALIGNER) else ""
-        if not isinstance(engine, SupportsTeacherForcing):
+        recomputer = recomputer_of(recomputation.engine)
+        if not isinstance(recomputer, SupportsTeacherForcing):
             return private_json({"voices": [], "families": None, "aligner": aligner})
-        cards = engine.teacher_forcing_cards()
+        cards = recomputer.teacher_forcing_cards()
         families = sorted({card.family for card in cards})
         summaries = [wire.card_summary(card) for card in cards]
         return private_json({"voices": summaries, "families": families, "aligner": aligner})

@@ -1,7 +1,7 @@
 """The studio's own voices and third-party systems as one engine."""
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -11,9 +11,7 @@ from studio.core.errors import BadOption
 from studio.core.folders import DEFAULT_DATA, expand_folder, speakers_folder
 from studio.core.ports import Engine, EngineLoad, Normaliser, SpeakRequest, Utterance
 from studio.core.pulled import find_cards
-from studio.core.speakers import Speakers, SpeakerStore
-from studio.core.traces.teacher_forcing import TeacherForcingRequest, TeacherForcingResult, never_stop
-from studio.core.traces.trace import Trace
+from studio.core.speakers import SpeakerStore
 from studio.engine.admission import EngineLimits
 
 SYSTEMS_VARIABLE = "STUDIO_SYSTEMS"
@@ -165,28 +163,6 @@ class CombinedEngine:
         """The load of the studio's own engine."""
         return self._local.load()
 
-    def speakers(self) -> Speakers:
-        """See ``studio.core.speakers.SupportsSpeakers``: those of the studio's own voices."""
-        return self._local.speakers()
-
     def recomputer(self) -> Any:
         """See ``studio.core.traces.teacher_forcing.SupportsRecomputer``."""
         return self._local.recomputer()
-
-    def teacher_forcing_cards(self) -> Sequence[Card]:
-        """See ``studio.core.traces.teacher_forcing.SupportsTeacherForcing``."""
-        return self._local.teacher_forcing_cards()
-
-    def compute_attention(self, trace: Trace, should_continue: Callable[[], bool] = never_stop) -> TeacherForcingResult:
-        """See ``studio.core.traces.teacher_forcing.SupportsAttention``."""
-        return self._local.compute_attention(trace, should_continue)
-
-    def teacher_force(
-        self, recording: TeacherForcingRequest, should_continue: Callable[[], bool] = never_stop
-    ) -> Trace:
-        """See ``studio.core.traces.teacher_forcing.SupportsTeacherForcing``."""
-        return self._local.teacher_force(recording, should_continue)
-
-    def vocode_overlapped(self, trace: Trace, should_continue: Callable[[], bool] = never_stop) -> Trace:
-        """See ``studio.core.traces.teacher_forcing.SupportsOverlappedVocoding``."""
-        return self._local.vocode_overlapped(trace, should_continue)

@@ -34,10 +34,8 @@ class SoundReader:
     def __init__(self, rate_hz: int | None) -> None:
         self._pcm_rate_hz = rate_hz
         self._head: bytes | None = b""  # until the format is known
-        self._rest = b""  # half a sample
         self._left: int | None = None  # bytes of the WAV's data chunk
-        self._is_float = False
-        self._resampler: Resampler | None = None
+        self._samples: SampleBytes | None = None  # once the format is known
 
     def feed(self, data: bytes) -> np.ndarray:
         """Samples int16 [T] that these bytes complete; T may be 0. Raises SystemFailed."""
@@ -51,7 +49,7 @@ class SoundReader:
                     raise SystemFailed("the system sent a WAV without samples", _WANTED)
                 return _NOTHING
             data, self._head = self._head[begin:], None
-        return self._samples(data)
+        return self._decoded(data)
 
     def finish(self) -> np.ndarray:
         """The last samples. Raises SystemFailed."""
@@ -62,28 +60,26 @@ class SoundReader:
             _check_kind(head)
             if head[:4] == b"RIFF":
                 raise SystemFailed("the system sent a WAV that breaks off in its header", "try it again")
-            self._set_rate(self._plain_rate())
-            last = self._samples(head)
+            self._samples = SampleBytes(self._plain_rate())
+            last = self._decoded(head)
         else:
             last = _NOTHING
         if self._left is not None and self._left > _INEXACT_BYTES:
             raise SystemFailed(f"the system sent a WAV that lacks its last {self._left:,} bytes", "try it again")
-        if self._resampler is None:
-            return last
-        return np.concatenate([last, self._resampler.finish()])
+        return last if self._samples is None else np.concatenate([last, self._samples.finish()])
 
     def _read_head(self, head: bytes) -> int | None:
         """Offset of the samples; None while the header is incomplete."""
         _check_kind(head)
         if head[:4] != b"RIFF" or head[8:12] != b"WAVE":
-            self._set_rate(self._plain_rate())
+            self._samples = SampleBytes(self._plain_rate())
             return 0
         at = 12
         while at + 8 <= len(head):
             name, size = head[at : at + 4], int.from_bytes(head[at + 4 : at + 8], "little")
             at += 8
             if name == b"data":
-                if self._resampler is None and self._left is None:
+                if self._samples is None:
                     raise SystemFailed("the system sent a WAV without a format", _WANTED)
                 self._left = size if 0 < size < _UNKNOWN_BYTES else None
                 return at
@@ -100,12 +96,7 @@ class SoundReader:
             raise SystemFailed(f"the system sent {channels} channels", _WANTED)
         if (kind, bits) not in ((1, 16), (3, 32), (0xFFFE, 16)):
             raise SystemFailed(f"the system sent a WAV of format {kind} with {bits} bits", _WANTED)
-        self._is_float = bits == 32
-        self._left = 0  # a format was read
-        self._set_rate(rate_hz)
-
-    def _set_rate(self, rate_hz: int) -> None:
-        self._resampler = None if rate_hz == RATE_HZ else Resampler(rate_hz)
+        self._samples = SampleBytes(rate_hz, is_float=bits == 32)
 
     def _plain_rate(self) -> int:
         if self._pcm_rate_hz is None:
@@ -114,19 +105,48 @@ class SoundReader:
             )
         return self._pcm_rate_hz
 
-    def _samples(self, data: bytes) -> np.ndarray:
+    def _decoded(self, data: bytes) -> np.ndarray:
+        assert self._samples is not None
         if self._left is not None:
             data = data[: self._left]
             self._left -= len(data)
+        return self._samples.feed(data)
+
+
+class SampleBytes:
+    """Bytes of a stream as samples at ``RATE_HZ``; a message may end within a sample.
+
+    Args:
+        is_float: float32 in [-1, 1], else s16le.
+
+    Raises:
+        SystemFailed: the rate is not supported.
+    """
+
+    def __init__(self, rate_hz: int = RATE_HZ, *, is_float: bool = False) -> None:
+        self._rest, self._is_float = b"", is_float
+        self._resampler: Resampler | None = None
+        self.set_rate(rate_hz)
+
+    def set_rate(self, rate_hz: int) -> None:
+        """Resample from this rate; only the first rate that differs from ``RATE_HZ`` counts. Raises SystemFailed."""
+        if rate_hz != RATE_HZ and self._resampler is None:
+            self._resampler = Resampler(rate_hz)
+
+    def feed(self, data: bytes) -> np.ndarray:
+        """Samples int16 [T] that these bytes complete; T may be 0."""
         data = self._rest + data
-        width = 4 if self._is_float else 2
-        whole = len(data) - len(data) % width
+        whole = len(data) - len(data) % (4 if self._is_float else 2)
         self._rest = data[whole:]
         if self._is_float:
             pcm = float_to_pcm(np.frombuffer(data[:whole], "<f4"))
         else:
             pcm = np.frombuffer(data[:whole], "<i2").astype(np.int16)
         return pcm if self._resampler is None or not len(pcm) else self._resampler.feed(pcm)
+
+    def finish(self) -> np.ndarray:
+        """The last samples; T may be 0."""
+        return _NOTHING if self._resampler is None else self._resampler.finish()
 
 
 class Resampler:

@@ -3,8 +3,7 @@
 import json
 import shutil
 import tempfile
-from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from studio.core.cards import Card, find_copies, read_card, sha256_of, write_card
-from studio.core.errors import BadFile, BadVoice
+from studio.core.errors import BadFile, BadVoice, bad_file
 from studio.core.files import MAX_SETTINGS_BYTES, read_bounded
 from studio.core.options import default_options, merge_options
 from studio.engine.families.base import FamilyInfo, family_info
@@ -26,7 +25,7 @@ from studio.train.recipes.recipe import CorpusRecipe, Recipe
 from studio.train.teachers.registry import open_teacher
 
 MAX_BYTES = 40_000_000
-_INVALID = (OSError, ValueError, LookupError, TypeError, AttributeError, RuntimeError, ArithmeticError, BadVoice)
+_INVALID = (ValueError, LookupError, TypeError, AttributeError, RuntimeError, ArithmeticError, BadVoice)
 
 
 def pack_voice(recipe: Recipe, state: Path, vocoders: Path, out: Path, *, eight_bits: bool = False) -> Path:
@@ -93,27 +92,20 @@ def _vocoders_of(folder: Path) -> Iterator[tuple[Path, dict[str, Any], Vocoder[A
     if not (folder / "card.json").is_file():
         for path in sorted(folder.glob("*.safetensors")):
             sizes = path.with_suffix(".json")
-            with _as_bad_file(f"{sizes} is not a vocoder's configuration", "`studio train vocoder` writes it"):
+            with bad_file(f"{sizes} is not a vocoder's configuration", "`studio train vocoder` writes it", *_INVALID):
                 config = json.loads(read_bounded(sizes, MAX_SETTINGS_BYTES))["config"]
                 vocoder = build_vocoder(path.stem, config)
             yield path, config, vocoder
         return
-    with _as_bad_file(f"{folder} is not a voice", "give another voice's folder, or that of `studio train vocoder`"):
+    with bad_file(
+        f"{folder} is not a voice", "give another voice's folder, or that of `studio train vocoder`", *_INVALID
+    ):
         card = read_card(folder)
     for name, config in card.vocoders.items():
         file = f"{name}.safetensors"
-        with _as_bad_file(f"the voice in {folder} lacks the {file} that its card names", "fetch it again"):
+        with bad_file(f"the voice in {folder} lacks the {file} that its card names", "fetch it again", *_INVALID):
             path, vocoder = weights_file(folder, card, file), build_vocoder(name, config)
         yield path, config, vocoder
-
-
-@contextmanager
-def _as_bad_file(what: str, do: str) -> Generator[None]:
-    """Turn any error of an untrusted file into BadFile."""
-    try:
-        yield
-    except _INVALID as error:
-        raise BadFile(f"{what}: {error!s:.200}", do) from error
 
 
 def _finite(part: nn.Module, name: str) -> dict[str, Tensor]:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from studio.bench import summary
+from studio.bench.evaluation import boundaries, hour, quality, seams, vocoder, wer
 from studio.bench.evaluation.boundaries import BoundarySetting, eval_boundaries
 from studio.bench.evaluation.hour import HourSetting, _Hour, eval_hour
 from studio.bench.evaluation.quality import QualitySetting, eval_quality
@@ -25,6 +26,7 @@ from studio.bench.evaluation.wer import (
 )
 from studio.bench.material import EvaluationRun, code_digest, evaluation_run, speaking_code
 from studio.bench.options import FINAL_TEXTS, Setting, result_name
+from studio.bench.speed import latency
 from studio.bench.speed.latency import LatencySetting, bench_latency
 from studio.bench.summary import summarise
 from studio.core.clips import write_wav
@@ -48,6 +50,7 @@ def test_wer_is_compared_with_the_teacher_and_its_dmel(given, capsys):
     assert out["temperature"] == 0.7
     assert out["recogniser"]["name"] == "pocketsphinx"
     json.dumps(plain(out), allow_nan=False)
+    wer.show(out)
     printed = capsys.readouterr().out
     assert "slt m=3" in printed
     assert f"by pocketsphinx en-us ({out['recogniser']['sha256'][:8]})" in printed
@@ -82,6 +85,7 @@ def test_first_and_last_minutes_of_an_utterance_have_the_same_text(given, tmp_pa
     assert one["last_above_first"]["value"] == pytest.approx(one["last"] - one["first"])
     assert len(one["memory_mib"]) >= 4
     json.dumps(plain(out), allow_nan=False)
+    hour.show(out)
     assert "One utterance of 0.1 minutes" in capsys.readouterr().out
     with pytest.raises(BadOption, match="compare shorter blocks"):
         eval_hour(HourSetting(**asked, minutes=1.0, block_minutes=0.6))
@@ -133,6 +137,7 @@ def test_short_texts_are_compared_with_the_teacher(given, capsys):
     )
     assert one["shortest"] > 0.0 and all(text in out["texts"] for text in one["cut_short"])
     assert len(one["misheard"]) == round(one["n"] * (1.0 - one["right"]["voice"]))
+    wer.show_short(out)
     assert "voice right" in capsys.readouterr().out
 
 
@@ -151,6 +156,7 @@ def test_vocoders_are_compared_with_the_teacher(given, capsys):
     assert one["parameters"] > 0
     assert one["mels"]["stft"] > 0.1
     assert one["dmel_above_teacher"]["value"] == pytest.approx(one["dmel"]["value"] - out["teacher"]["value"])
+    vocoder.show(out)
     assert "sourcefilter" in capsys.readouterr().out
     with pytest.raises(BadVoice, match="no vocoder 'loud'"):
         eval_vocoder(VocoderSetting(**given, vocoders=("loud",)))
@@ -164,13 +170,15 @@ def test_predicted_mos_of_a_voice_its_vocoder_a_folder_and_the_teacher(given, tm
             hiss = np.random.default_rng(0).normal(0, noise, len(pcm)) if noise else 0
             write_wav(folder / f"{name}.wav", np.clip(pcm + hiss, -32768, 32767).astype(np.int16), rate_hz)
     voice = QualitySetting(**given, settings=("m=2",), vocoders="sourcefilter")
-    figures = eval_quality(voice)["speakers"]["slt"]
+    out = eval_quality(voice)
+    figures = out["speakers"]["slt"]
     assert set(figures) == {"teacher", "dMel", "sourcefilter mels", "sourcefilter dmel", "m=2"}
     assert all(one["n"] == 2 and one["above_teacher"]["paired"] for one in figures.values())
     assert figures["teacher"]["value"] > 2.5 > figures["m=2"]["value"] >= 1.0
     assert figures["m=2"]["above_teacher"]["value"] == pytest.approx(
         figures["m=2"]["value"] - figures["teacher"]["value"]
     )
+    quality.show(out)
     printed = capsys.readouterr().out
     assert "slt m=2" in printed and "DistillMOS" in printed and "not by people" in printed
     out = eval_quality(QualitySetting(**given, folders=(loud,), teacher=quiet))
@@ -187,11 +195,13 @@ def _taught(given):
 
 
 def test_boundaries_of_a_voice_that_never_ends_a_segment(given, capsys):
-    out = eval_boundaries(BoundarySetting(**given, m=3, hops=(1, 2)))["speakers"]["slt"]
-    assert set(out["window"]) == {"1", "2"}
-    assert out["window"]["1"]["forced"] > 0.9
-    assert out["teacher_forced"]["misses"] == out["teacher_forced"]["boundaries"] == 11
-    assert out["aligner_on_teacher"]["f1"] > 0.6
+    out = eval_boundaries(BoundarySetting(**given, m=3, hops=(1, 2)))
+    one = out["speakers"]["slt"]
+    assert set(one["window"]) == {"1", "2"}
+    assert one["window"]["1"]["forced"] > 0.9
+    assert one["teacher_forced"]["misses"] == one["teacher_forced"]["boundaries"] == 11
+    assert one["aligner_on_teacher"]["f1"] > 0.6
+    boundaries.show(out)
     assert "segments with exactly their own words, n=2" in capsys.readouterr().out
 
 
@@ -202,6 +212,7 @@ def test_latency_is_keyed_by_the_ladder(given, capsys):
     assert 0.0 < out["t2_t0_ms"]["p50"] <= out["t2_t0a_ms"]["p50"] <= out["t2_t0a_ms"]["p95"]
     assert out["t2_t0_ms"]["n"] == 2
     assert out["rtf"] > 0.0
+    latency.show(out)
     printed = capsys.readouterr().out
     assert "words 20 ms apart: t2 - t0" in printed
     assert "First audio of tiny" in printed
@@ -254,9 +265,11 @@ def test_teacher_may_be_a_folder_of_other_sounds(given, steady, tmp_path, capsys
     own.mkdir()
     for number in range(3):
         write_wav(own / f"{number}.wav", np.full(16000 * (1 + number), 99, np.int16), 16000)
-    figures = eval_quality(QualitySetting(**given, settings=("m=1",), teacher=tmp_path))["speakers"]["slt"]
+    out = eval_quality(QualitySetting(**given, settings=("m=1",), teacher=tmp_path))
+    figures = out["speakers"]["slt"]
     assert figures["teacher"]["value"] == pytest.approx(3.0) and figures["teacher"]["mean_s"] == pytest.approx(2.0)
     assert figures["dMel"]["above_teacher"]["paired"] and not figures["m=1"]["above_teacher"]["paired"]
+    quality.show(out)
     assert "(unpaired)" in capsys.readouterr().out
 
 
@@ -283,6 +296,7 @@ def test_seams_are_compared_with_other_boundaries_of_the_same_words(given, monke
     for one in of.values():
         assert one["boundaries"] == 4 * len(texts) and one["seams"] == 2 * len(texts)
         assert 0.0 <= one["area"]["low"] <= one["area"]["value"] <= one["area"]["high"] <= 1.0
+    seams.show(out)
     assert "too few" in capsys.readouterr().out
     with pytest.raises(BadFile, match="has more than 4 words"):
         path.write_text("One two three.\nSix seven.\n")
@@ -293,6 +307,7 @@ def test_missing_teacher_is_reported(given, steady, tmp_path, monkeypatch, capsy
     monkeypatch.setenv("PATH", str(tmp_path))
     out = eval_quality(QualitySetting(**{**given, "cache": None}, settings=("m=1",)))
     assert set(out["speakers"]["slt"]) == {"m=1"} and "above_teacher" not in out["speakers"]["slt"]["m=1"]
+    quality.show(out)
     assert "There is no teacher of slt" in " ".join(capsys.readouterr().out.split())
 
 
@@ -303,6 +318,7 @@ def test_word_errors_are_reported_without_a_teacher(given, tmp_path, monkeypatch
     figures = out["speakers"]["slt"]
     assert set(figures) == {"n", "m=1", "m=3"} and "above_dmel" not in figures["m=1"]
     assert figures["m=3"]["above_first"]["first"] == "m=1"
+    wer.show(out)
     assert "There is no teacher of slt" in " ".join(capsys.readouterr().out.split())
     json.dumps(plain(out), allow_nan=False)
 

@@ -53,6 +53,7 @@ def test_voice_waits_for_the_words_it_needs(asked, monkeypatch, capsys, tmp_path
     assert out["e2e_ms"]["mean"] == pytest.approx(out["llm_ms"]["mean"] + out["first_ms"]["mean"])
     assert out["first_ms"]["p50"] > 0.0
     json.dumps(plain(out), allow_nan=False)
+    cascade.show(out)
     printed = capsys.readouterr().out
     assert "question to first sound" in printed and "the first word after 200 ms" in printed
     write_result("cascade", out, tmp_path / "results")

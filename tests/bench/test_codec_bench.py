@@ -5,7 +5,7 @@ import json
 import pytest
 
 from studio.bench.settings import CodecSetting
-from studio.bench.speed.codec import bench_codec
+from studio.bench.speed.codec import bench_codec, show
 from studio.engine.vocoders.mimi import MimiConfig
 
 
@@ -16,5 +16,6 @@ def test_a_frame_is_timed_beside_the_floor(capsys: pytest.CaptureFixture[str]) -
     assert all(run["ours_ms"]["p50"] > 0 for run in out["runs"])
     assert out["floor_ms"] > 0 and "not installed" in out["left_out"]
     json.dumps(out, allow_nan=False)
+    show(out)
     printed = capsys.readouterr().out
     assert "A frame of 80 ms" in printed and "of bandwidth" in printed

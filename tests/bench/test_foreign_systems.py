@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from studio.bench.speed.systems import plot_compared, show_compared
+from studio.bench.speed.latency import show as show_latency
+from studio.bench.speed.load import show_all as show_load
+from studio.bench.speed.systems import plot_compared
 from studio.bench.speed.typists import answer
 from studio.cli import cli
 from studio.core.errors import BadOption, StudioError
@@ -72,8 +74,8 @@ def test_several_systems_side_by_side(
     assert all(one["voice"] == name and one["t2_t0_ms"]["p50"] > 0 for name, one in latency["systems"].items())
     load = figures("load", "--seconds", "1", "--most", "1", systems=("slt", "rms"))
     assert all(one["tries"][0]["failed"] == 0 for one in load["systems"].values())
-    for name, out in (("latency", latency), ("load", load)):
-        show_compared(out)
+    for name, out, show in (("latency", latency, show_latency), ("load", load, show_load)):
+        show(out)
         printed = capsys.readouterr().out
         assert "slt" in printed and "rms" in printed
         (path,) = plot_compared(out, f"systems-{name}", tmp_path)

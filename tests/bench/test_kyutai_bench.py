@@ -6,7 +6,7 @@ import pytest
 from engine.families.kyutai_rows import TINY
 
 from studio.bench.settings import KyutaiSetting
-from studio.bench.speed.kyutai import bench_kyutai
+from studio.bench.speed.kyutai import bench_kyutai, show
 
 
 def test_a_step_is_timed_beside_the_floor(capsys: pytest.CaptureFixture[str]) -> None:
@@ -15,5 +15,6 @@ def test_a_step_is_timed_beside_the_floor(capsys: pytest.CaptureFixture[str]) ->
     assert all(run["ours_ms"]["p50"] > 0 for run in out["runs"])
     assert out["floor_ms"] > 0 and "not installed" in out["left_out"]
     json.dumps(out, allow_nan=False)
+    show(out)
     printed = capsys.readouterr().out
     assert "A step of Kyutai's language model, 2 layers" in printed and "of bandwidth" in printed

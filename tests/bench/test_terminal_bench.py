@@ -6,7 +6,7 @@ import pytest
 from tinyvoice import write_tiny_voice
 
 from studio.bench.settings import TypeSetting
-from studio.bench.speed.terminal import bench_type
+from studio.bench.speed.terminal import bench_type, show
 from studio.core.errors import BadFile
 
 
@@ -20,6 +20,7 @@ def test_first_sound_and_underruns_are_measured(tmp_path: Path, capsys: pytest.C
     assert found["key_ms"]["n"] == found["t2_t0_ms"]["n"] == 2
     assert found["key_ms"]["p50"] > found["t2_t0_ms"]["p50"] > 0
     assert found["spoken_s"] > 0 and found["underruns"] >= found["late_blocks"] >= 0
+    show(found)
     shown = capsys.readouterr().out
     assert "2 texts at 600 wpm" in shown and "underruns in 0.05 minutes" in shown
     with pytest.raises(BadFile, match="only 3 texts"):

@@ -47,6 +47,7 @@ def test_speakers_are_identified_by_the_teachers_speech(given, tmp_path, capsys,
     assert slt["nearer"]["share"] in (0.0, 1.0) and out["unseen"]["nearer"]["share"] == rms["nearer"]["share"]
     assert out["unseen"]["p_by_chance"] == (0.5 if rms["right"] else 1.0) and out["seen"]["n"] == 1
     json.dumps(plain(out), allow_nan=False)
+    prompts.show(out)
     assert "rms, unseen" in capsys.readouterr().out
     with pytest.raises(BadOption, match="each of 2 speakers says one or more"):
         eval_prompts(PromptSetting(**asked | {"voices": voices, "texts": texts, "count": 1}, references=6))
@@ -74,6 +75,7 @@ def test_all_voices_are_in_one_table(given, steady, tmp_path, capsys):
     files = [tmp_path / "voices" / "tiny" / name for name in ("dsm.safetensors", "bpe.json")]
     assert one["bytes"] == sum(path.stat().st_size for path in files), "all voices share the vocoder"
     assert one["seams"] == {"setting": "", "n": 2, "found": None}, "every word of it is a segment"
+    show(out)
     printed = capsys.readouterr().out
     assert "tiny slt guidance=2.0" in printed and "First audio" in printed and "Seams against" in printed
     json.dumps(plain(out), allow_nan=False)

@@ -40,6 +40,7 @@ def test_every_frame_is_served_and_timed(
         assert out[name]["n"] == 4 and 0 < out[name]["p50"] <= out[name]["p95"]
     assert out["process_ms"] > 0
     json.dumps(plain(out), allow_nan=False)
+    throughput.show_wire(out)
     assert "wall time" in capsys.readouterr().out
     write_result("wire", out, tmp_path / "results")
     page = summarise(tmp_path / "results", tmp_path / "README.md").with_name("speed.md")
@@ -66,6 +67,7 @@ def test_every_clip_is_measured_and_the_ratio_uses_their_lengths(tmp_path, capsy
     assert out["clips"] == 12 and 12.0 < out["audio_s"] < 12 * 2.8
     assert out["words"] >= 12 * 3
     assert out["x_real_time"] == pytest.approx(out["audio_s"] / out["wall_s"])
+    throughput.show_measure(out)
     assert "12 clips measured by 1 processes, without pitch" in " ".join(capsys.readouterr().out.split())
     again = bench_measure(MeasuringSetting(sounds=tmp_path, clips=12, workers=1, with_pitch=False, quiet=True))
     assert again["audio_s"] == out["audio_s"], "the same seed makes the same clips"

@@ -17,10 +17,11 @@ BRIEF = {"raters": 6, "think_s": (0.02, 0.1), "quiet": True}
 
 
 def test_four_kills_lose_nothing(capsys):
-    out = bench_mos_kill(MosKillSetting(**{**BRIEF, "quiet": False}, kills=4, life_s=(0.0, 0.4), traced_s=0.0))
+    out = bench_mos_kill(MosKillSetting(**BRIEF, kills=4, life_s=(0.0, 0.4), traced_s=0.0))
     assert out["failures"] == []
     assert (out["kills"], out["copies"], out["lost"], out["doubled"], out["integrity"]) == (4, 4, 0, 0, "ok")
     assert out["acknowledged"] >= 4
+    durability.show_mos_kill(out)
     assert "4 times kill -9 under 6 raters" in capsys.readouterr().out
 
 
@@ -97,6 +98,7 @@ def test_five_kills_lose_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     assert out["failures"] == []
     assert (out["kills"], out["annotators"]) == (5, 2)
     assert out["acknowledged"] >= 5 and out["sent_again"] > 0
+    durability.show_annotation_kill(out)
     assert "5 times kill -9" in capsys.readouterr().out
 
 

@@ -7,6 +7,7 @@ from durability.harness import replaying
 from durability.harness.replaying import MANNERS, ReplaySetting, bench_replay
 from tinyvoice import write_tiny_voice
 
+from studio.bench.durability import show_replay
 from studio.core.errors import BadOption
 from studio.core.traces.trace import Trace, open_trace
 
@@ -30,6 +31,7 @@ def test_every_manner_of_typing_and_every_origin_is_replayed(given: dict, tmp_pa
     kinds = [{type(event).__name__ for event in one.events} for one in traces]
     manners = dict(zip(MANNERS, kinds, strict=True))
     assert "Flushed" in manners["pause"] and "Flushed" in manners["flush"] and "Flushed" not in manners["keys"]
+    show_replay(found)
     printed = capsys.readouterr().out
     assert "Traces of tiny replayed" in printed and str(count) in printed
     with pytest.raises(BadOption, match="is not empty"):
@@ -48,6 +50,7 @@ def test_altered_trace_is_found(given: dict, monkeypatch: pytest.MonkeyPatch, ca
     found = bench_replay(ReplaySetting(**given, count=3))
     assert (found["same"], found["failures"]) == (1, 1)
     assert [(one["origin"], one["first_difference"]) for one in found["different"]] == [("say", 600)]
+    show_replay(found)
     assert "sample 600 differs" in " ".join(capsys.readouterr().out.split())
 
 

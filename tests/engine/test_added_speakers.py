@@ -82,10 +82,10 @@ def wanted(spoken: Trace) -> SpeakerRequest:
 def test_speaker_is_offered_at_once_and_says_whose_it_is(
     engine: LocalEngine, folder: Path, wanted: SpeakerRequest, tmp_path: Path
 ) -> None:
-    assert isinstance(engine, SupportsSpeakers)
-    assert [one.name for one in engine.speakers().voices()] == ["finch"]
+    assert isinstance(engine.recomputer(), SupportsSpeakers)
+    assert [one.name for one in engine.recomputer().speakers().voices()] == ["finch"]
     before = speak_once(engine, SpeakRequest("finch:miles"), "Good morning.")
-    added = engine.speakers().add(replace(wanted, consent_by="Eve, by letter"))
+    added = engine.recomputer().speakers().add(replace(wanted, consent_by="Eve, by letter"))
     assert 1.4 <= added.length_s <= 3.0 and added.consent_by == "Eve, by letter"
     assert engine.cards()[0].speakers[-1] == "eve" and engine.cards()[0].speakers_default_first[0] == "miles"
     trace = speak_once(engine, SpeakRequest("finch:eve"), "Good morning.")
@@ -105,28 +105,28 @@ consent given on {added.consent_at[:10]}."
 def test_another_process_sees_it_and_a_removal(engine: LocalEngine, folder: Path, wanted: SpeakerRequest) -> None:
     with closing(engine_over(folder)) as other:
         first = speak_once(other, SpeakRequest("finch:miles"), "Good morning.")
-        engine.speakers().add(wanted)
+        engine.recomputer().speakers().add(wanted)
         mine = speak_once(engine, SpeakRequest("finch:eve"), "Good morning.")
         assert np.array_equal(speak_once(other, SpeakRequest("finch:eve"), "Good morning.").pcm, mine.pcm)
-        other.speakers().remove("finch", "eve")
+        other.recomputer().speakers().remove("finch", "eve")
         with pytest.raises(BadVoice, match="no speaker 'eve'"):
             engine.open(SpeakRequest("finch:eve"))
         assert "eve" not in engine.cards()[0].speakers and not [*folder.iterdir()]
-        engine.speakers().add(replace(wanted, recording=b"RIFF"))  # the same name again
+        engine.recomputer().speakers().add(replace(wanted, recording=b"RIFF"))  # the same name again
         assert np.array_equal(speak_once(other, SpeakRequest("finch:eve"), "Good morning.").pcm, mine.pcm)
         assert [path.read_bytes() for path in folder.glob("*/recording.wav")] == [b"RIFF"]
         assert np.array_equal(speak_once(other, SpeakRequest("finch:miles"), "Good morning.").pcm, first.pcm)
 
 
 def test_attention_of_its_traces_is_recomputed(engine: LocalEngine, wanted: SpeakerRequest) -> None:
-    engine.speakers().add(wanted)
+    engine.recomputer().speakers().add(wanted)
     trace = speak_once(engine, SpeakRequest("finch:eve"), "Good morning to you.")
-    assert engine.compute_attention(trace).difference(trace.p_eos) < 1e-3
+    assert engine.recomputer().compute_attention(trace).difference(trace.p_eos) < 1e-3
 
 
 def test_consent_is_required_before_anything_else(engine: LocalEngine, folder: Path, wanted: SpeakerRequest) -> None:
     with pytest.raises(NoConsent, match="consent is missing"):
-        engine.speakers().add(replace(wanted, has_consent=False, voice="nobody"))
+        engine.recomputer().speakers().add(replace(wanted, has_consent=False, voice="nobody"))
     assert not folder.exists()
 
 
@@ -149,20 +149,20 @@ def test_request_that_does_not_fit(
     engine: LocalEngine, folder: Path, wanted: SpeakerRequest, change: dict[str, str], error: type, match: str
 ) -> None:
     with pytest.raises(error, match=match):
-        engine.speakers().add(replace(wanted, **change))
+        engine.recomputer().speakers().add(replace(wanted, **change))
     assert not [*folder.glob("*")]
 
 
 def test_noise_is_not_what_the_text_says(engine: LocalEngine, wanted: SpeakerRequest) -> None:
     noise = np.random.default_rng(0).normal(0.0, 0.1, len(wanted.samples)).astype(np.float32)
     with pytest.raises(BadRecording, match="do not match"):
-        engine.speakers().add(replace(wanted, samples=noise))
+        engine.recomputer().speakers().add(replace(wanted, samples=noise))
 
 
 @pytest.mark.parametrize("rate_hz", [16_000, 44_100, 48_000])
 def test_usual_rates_are_resampled(engine: LocalEngine, spoken: Trace, wanted: SpeakerRequest, rate_hz: int) -> None:
     samples = dmel.resample(torch.from_numpy(to_float(spoken.pcm)), spoken.rate_hz, rate_hz).numpy()
-    added = engine.speakers().add(replace(wanted, samples=samples, rate_hz=rate_hz))
+    added = engine.recomputer().speakers().add(replace(wanted, samples=samples, rate_hz=rate_hz))
     assert 1.4 <= added.length_s <= 3.0
 
 
@@ -170,7 +170,7 @@ def test_usual_rates_are_resampled(engine: LocalEngine, spoken: Trace, wanted: S
 def test_damaged_files_leave_the_voice_its_other_speakers(
     engine: LocalEngine, folder: Path, wanted: SpeakerRequest, damage: str
 ) -> None:
-    engine.speakers().add(wanted)
+    engine.recomputer().speakers().add(wanted)
     (stored,) = folder.iterdir()
     if damage == "tensors":
         (stored / TENSORS).write_bytes(b"{}")
@@ -185,7 +185,7 @@ def test_damaged_files_leave_the_voice_its_other_speakers(
             other.open(SpeakRequest("finch:eve"))
         assert len(speak_once(other, SpeakRequest("finch:miles"), "Good morning.").pcm) > 12_000
         if damage == "tensors":
-            other.speakers().remove("finch", "eve")
+            other.recomputer().speakers().remove("finch", "eve")
             assert not [*folder.iterdir()]
 
 
@@ -193,7 +193,7 @@ def test_telephone_line_is_refused(engine: LocalEngine, spoken: Trace, wanted: S
     """It lacks what is above 4 kHz."""
     sound = dmel.resample(torch.from_numpy(to_float(spoken.pcm)), spoken.rate_hz, 8_000).numpy()
     with pytest.raises(BadRecording, match="noisy or telephone speech"):
-        engine.speakers().add(replace(wanted, samples=sound, rate_hz=8_000))
+        engine.recomputer().speakers().add(replace(wanted, samples=sound, rate_hz=8_000))
 
 
 def test_voice_that_cannot_be_loaded_is_not_offered(folder: Path, wanted: SpeakerRequest) -> None:
@@ -214,8 +214,8 @@ def test_voice_that_cannot_be_loaded_is_not_offered(folder: Path, wanted: Speake
 def test_without_a_folder_nothing_is_added(wanted: SpeakerRequest) -> None:
     with closing(open_engine(VOICES, best(), "cpu", ["finch"], slots=1)) as engine:
         with pytest.raises(BadOption, match="no folder of speakers is known; set STUDIO_SPEAKERS"):
-            engine.speakers().add(wanted)
-        assert engine.speakers().listed() == []
+            engine.recomputer().speakers().add(wanted)
+        assert engine.recomputer().speakers().listed() == []
 
 
 RECORD = AddedSpeaker("finch", "eve", "", 2.0, NOW, CONSENT, "", NOW, "0" * 64, "1" * 64)
@@ -274,12 +274,12 @@ def test_own_speaker_has_no_consent_of_an_added_one_of_that_name(folder: Path) -
 def test_removal_during_an_open_does_not_remove_the_consent(
     engine: LocalEngine, wanted: SpeakerRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    added = engine.speakers().add(wanted)
+    added = engine.recomputer().speakers().add(wanted)
     begin = engine._new_request
 
     def removed_before(pending: Any) -> EngineRequest:
         if pending.speaker == "eve":
-            engine.speakers().remove("finch", "eve")
+            engine.recomputer().speakers().remove("finch", "eve")
         return begin(pending)
 
     monkeypatch.setattr(engine, "_new_request", removed_before)
@@ -325,12 +325,12 @@ def test_stored_reference_must_fit_the_net(engine: LocalEngine, change: dict[str
 
 
 def test_there_are_so_many_at_most(folder: Path, engine: LocalEngine, wanted: SpeakerRequest) -> None:
-    added = engine.speakers().add(wanted)
+    added = engine.recomputer().speakers().add(wanted)
     store = SpeakerStore(folder)
     for number in range(1, MAX_SPEAKERS):
         store.add(replace(added, name=f"eve{number}"), b"", None)
     with pytest.raises(BadOption, match=f"there are {MAX_SPEAKERS} added speakers"):
-        engine.speakers().add(replace(wanted, name="one more"))
+        engine.recomputer().speakers().add(replace(wanted, name="one more"))
 
 
 def test_comment_is_in_the_file_and_the_samples_are_as_before(tmp_path: Path) -> None:

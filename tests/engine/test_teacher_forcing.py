@@ -75,14 +75,15 @@ def spoken(engine: LocalEngine, text: str = TEXT, flush_after: int = 0, **option
 
 
 def test_an_engine_attends(engine) -> None:
-    assert isinstance(engine, SupportsAttention) and isinstance(engine, SupportsTeacherForcing)
+    recomputer = engine.recomputer()
+    assert isinstance(recomputer, SupportsAttention) and isinstance(recomputer, SupportsTeacherForcing)
 
 
 def test_what_was_said_while_speaking_is_said_again(engine) -> None:
     """p_eos of every frame; the tiny net forgets its oldest segments after 60 frames, so that is followed, too."""
     trace = spoken(engine, " ".join([TEXT] * 4))
     assert len(trace.frames) > 90
-    found = engine.compute_attention(trace)
+    found = engine.recomputer().compute_attention(trace)
     assert found.difference(trace.p_eos) < 1e-4
     layers = 1 if trace.meta["family"] == "tacotron" else 2
     assert found.by_layer.shape[:2] == (layers, len(trace.frames)) and np.isfinite(found.log_likelihood).all()
@@ -94,7 +95,7 @@ def test_what_was_said_while_speaking_is_said_again(engine) -> None:
 )
 def test_every_window_is_followed(stream, options) -> None:
     trace = spoken(stream, **options)
-    assert stream.compute_attention(trace).difference(trace.p_eos) < 1e-4
+    assert stream.recomputer().compute_attention(trace).difference(trace.p_eos) < 1e-4
 
 
 @pytest.mark.parametrize(
@@ -113,13 +114,13 @@ def test_what_a_family_can_do_is_followed(tmp_path, family, options) -> None:
     write_tiny_voice(tmp_path, family=family)
     with closing(open_engine(tmp_path, plain(), device="cpu")) as made:
         trace = spoken(made, " ".join([TEXT + "."] * 3), **options)
-        assert made.compute_attention(trace).difference(trace.p_eos) < 1e-4
+        assert made.recomputer().compute_attention(trace).difference(trace.p_eos) < 1e-4
 
 
 def test_a_flush_is_followed(engine) -> None:
     trace = spoken(engine, flush_after=5)
     assert any(isinstance(one, ev.Flushed) for one in trace.events)
-    assert engine.compute_attention(trace).difference(trace.p_eos) < 1e-4
+    assert engine.recomputer().compute_attention(trace).difference(trace.p_eos) < 1e-4
 
 
 def test_what_was_broken_off_is_followed_as_far_as_it_went(engine) -> None:
@@ -133,7 +134,7 @@ def test_what_was_broken_off_is_followed_as_far_as_it_went(engine) -> None:
             utterance.cancel()
     trace = collect_trace(utterance.provenance, made)
     assert any(isinstance(one, ev.Cancelled) for one in trace.events) and len(trace.frames) > 25
-    found = engine.compute_attention(trace)
+    found = engine.recomputer().compute_attention(trace)
     assert found.difference(trace.p_eos) < 1e-4 and len(found.word) == len(trace.frames)
 
 
@@ -148,13 +149,13 @@ def test_options_that_change_in_mid_text_are_followed(stream) -> None:
             utterance.end()
     trace = collect_trace(utterance.provenance, made)
     assert any(isinstance(one, ev.OptionsChanged) for one in trace.events)
-    assert stream.compute_attention(trace).difference(trace.p_eos) < 1e-4
+    assert stream.recomputer().compute_attention(trace).difference(trace.p_eos) < 1e-4
 
 
 def test_other_frames_are_other_figures(stream) -> None:
     trace = spoken(stream)
     trace.frames = (trace.frames + 3) % dmel.LEVELS
-    assert stream.compute_attention(trace).difference(trace.p_eos) > 1e-3
+    assert stream.recomputer().compute_attention(trace).difference(trace.p_eos) > 1e-3
 
 
 def test_looking_changes_no_sample(engine) -> None:
@@ -163,7 +164,7 @@ def test_looking_changes_no_sample(engine) -> None:
 
     def look() -> None:
         while not stop.is_set():
-            looks.append(engine.compute_attention(alone))
+            looks.append(engine.recomputer().compute_attention(alone))
 
     beside = threading.Thread(target=look)
     beside.start()
@@ -181,16 +182,16 @@ def test_looking_changes_no_sample(engine) -> None:
 def test_one_at_a_time_and_only_for_those_who_wait(engine) -> None:
     trace = spoken(engine)
     with pytest.raises(CallerGone):
-        engine.compute_attention(trace, lambda: False)
+        engine.recomputer().compute_attention(trace, lambda: False)
     refused = []
 
     def asks_beside() -> bool:
         with pytest.raises(Busy):
-            engine.compute_attention(trace)
+            engine.recomputer().compute_attention(trace)
         refused.append(True)
         return True
 
-    engine.compute_attention(trace, asks_beside)
+    engine.recomputer().compute_attention(trace, asks_beside)
     assert refused
 
 
@@ -223,7 +224,9 @@ def test_the_pass_is_that_of_training(stream) -> None:
 
 def test_a_recording_becomes_a_trace_that_can_be_kept(engine, tmp_path) -> None:
     said = spoken(engine)
-    trace = engine.teacher_force(TeacherForcingRequest(said.pcm, said.rate_hz, text=TEXT, voice="tiny:two"))
+    trace = engine.recomputer().teacher_force(
+        TeacherForcingRequest(said.pcm, said.rate_hz, text=TEXT, voice="tiny:two")
+    )
     assert trace.meta["source"] == "forced" and trace.meta["speaker"] == "two" and trace.meta["placed_by"] == "p_eos"
     assert "temperature" not in trace.meta and "vocoder" not in trace.meta
     assert len(trace.frames) == len(trace.p_eos) == len(trace.layers["log_likelihood"])
@@ -233,7 +236,7 @@ def test_a_recording_becomes_a_trace_that_can_be_kept(engine, tmp_path) -> None:
     for name, layer in trace.layers.items():
         np.testing.assert_array_equal(again.layers[name], layer)
     np.testing.assert_array_equal(again.pcm, said.pcm)
-    found = engine.compute_attention(again)  # a forced trace is one like any other
+    found = engine.recomputer().compute_attention(again)  # a forced trace is one like any other
     assert found.difference(trace.p_eos) < 1e-4
     np.testing.assert_allclose(found.shares, trace.layers["attention"], atol=2e-3)
 
@@ -244,7 +247,7 @@ def test_words_lie_where_a_reference_says(engine) -> None:
     spans = [WordSpan("Hello", 0.2, 0.7), WordSpan("my", 0.7, 1.0), WordSpan("friend", 1.3, 2.9)]
     family = engine.cards()[0].family
     one_word_each = ONE_WORD_EACH.get(family, {})
-    trace = engine.teacher_force(
+    trace = engine.recomputer().teacher_force(
         TeacherForcingRequest(pcm, 16_000, spans=spans, options=one_word_each, placed_by="a.TextGrid")
     )
     assert trace.rate_hz == 24_000 and len(trace.pcm) == 72_000
@@ -264,53 +267,57 @@ def test_words_lie_where_a_reference_says(engine) -> None:
 def test_words_of_a_reference_are_cut_as_texts_are(engine) -> None:
     family, pcm = engine.cards()[0].family, np.ones(72_000, np.int16)
     spans = [WordSpan("one\x1cmore", 0.1, 0.5), WordSpan("two", 0.5, 1.0), WordSpan("three", 2.0, 2.5)]
-    trace = engine.teacher_force(TeacherForcingRequest(pcm, 24_000, spans=spans, options=ONE_WORD_EACH.get(family, {})))
+    trace = engine.recomputer().teacher_force(
+        TeacherForcingRequest(pcm, 24_000, spans=spans, options=ONE_WORD_EACH.get(family, {}))
+    )
     assert [word.start for word in trace.words()][-2:] == [12_000, 48_000]
     for back in ([spans[1], spans[0]], [spans[2], spans[1]]):
         with pytest.raises(BadFile, match="begins earlier than the one before it"):
-            engine.teacher_force(TeacherForcingRequest(pcm, 24_000, spans=back))
+            engine.recomputer().teacher_force(TeacherForcingRequest(pcm, 24_000, spans=back))
 
 
 def test_a_segment_of_minutes_is_refused_before_it_takes_the_memory(engine) -> None:
     minute = TeacherForcingRequest(np.ones(60 * 1000, np.int16), 1000, text="one")
     if engine.cards()[0].family in ("tacotron", "dsm"):  # no frame attends to all frames of a segment
-        assert len(engine.teacher_force(minute).frames) == 2400
+        assert len(engine.recomputer().teacher_force(minute).frames) == 2400
         return
     with pytest.raises(BadFile, match=r"would have 2,[34]\d\d frames, and 2,000 is the most; give the text of all"):
-        engine.teacher_force(minute)
+        engine.recomputer().teacher_force(minute)
 
 
 def test_what_cannot_be_forced_is_refused_in_words(stream, tmp_path) -> None:
     second = np.ones(24_000, np.int16)
     with pytest.raises(BadText, match="no word"):
-        stream.teacher_force(TeacherForcingRequest(second, 24_000, text="..."))
+        stream.recomputer().teacher_force(TeacherForcingRequest(second, 24_000, text="..."))
     with pytest.raises(BadFile, match="too long"):
-        stream.teacher_force(TeacherForcingRequest(np.ones(601 * 1000, np.int16), 1000, text="one"))
+        stream.recomputer().teacher_force(TeacherForcingRequest(np.ones(601 * 1000, np.int16), 1000, text="one"))
     with pytest.raises(BadVoice):
-        stream.teacher_force(TeacherForcingRequest(second, 24_000, text="one", voice="nobody"))
+        stream.recomputer().teacher_force(TeacherForcingRequest(second, 24_000, text="one", voice="nobody"))
     for rate_hz in (24_000, 8_000):
         with pytest.raises(BadFile, match="at least 50 ms"):
-            stream.teacher_force(TeacherForcingRequest(np.ones(rate_hz // 20 - 1, np.int16), rate_hz, text="one"))
+            stream.recomputer().teacher_force(
+                TeacherForcingRequest(np.ones(rate_hz // 20 - 1, np.int16), rate_hz, text="one")
+            )
         shortest = TeacherForcingRequest(np.ones(rate_hz // 20, np.int16), rate_hz, text="one two")
-        assert len(stream.teacher_force(shortest).frames) == 2
+        assert len(stream.recomputer().teacher_force(shortest).frames) == 2
     trace = spoken(stream)
     trace.frames = trace.frames[:0]
     with pytest.raises(BadFile, match="no frame"):
-        stream.compute_attention(trace)
+        stream.recomputer().compute_attention(trace)
     trace = spoken(stream)
     trace.meta["checkpoint_sha256"] = {"other": "weights"}
     with pytest.raises(BadVoice, match="have changed since"):
-        stream.compute_attention(trace)
+        stream.recomputer().compute_attention(trace)
     damaged = [("seed", None), ("seed", -1), ("seed", 2**70), ("options", []), ("options", None), ("options", True)]
     for name, value in damaged:
         trace = spoken(stream)
         trace.meta[name] = value
         with pytest.raises(BadFile, match="it is damaged: no utterance has this value"):
-            stream.compute_attention(trace)
+            stream.recomputer().compute_attention(trace)
     trace = spoken(stream)
     trace.events = [one for one in trace.events if not (isinstance(one, ev.Segment) and one.index == 1)]
     with pytest.raises(BadFile, match="saw other words"):
-        stream.compute_attention(trace)
+        stream.recomputer().compute_attention(trace)
 
 
 def test_a_family_of_another_package_that_cannot_says_so(tmp_path) -> None:
@@ -318,9 +325,9 @@ def test_a_family_of_another_package_that_cannot_says_so(tmp_path) -> None:
         patch.setitem(tinyvoice.NETS, "toy", lambda _: toyfamily.Net(toyfamily.Config()))
         write_tiny_voice(tmp_path, family="toy")
         with closing(open_engine(tmp_path, plain(), device="cpu")) as other:
-            assert not other.teacher_forcing_cards()
+            assert not other.recomputer().teacher_forcing_cards()
             with pytest.raises(NotSupported, match=r"family toy.* these families do: .*tacotron"):
-                other.teacher_force(TeacherForcingRequest(np.ones(24_000, np.int16), 24_000, text="one"))
+                other.recomputer().teacher_force(TeacherForcingRequest(np.ones(24_000, np.int16), 24_000, text="one"))
 
 
 @pytest.mark.parametrize("family", family_names())
@@ -329,7 +336,7 @@ def test_who_says_that_it_can_be_given_frames_can(tmp_path, family) -> None:
     supports = family_info(family).supports_teacher_forcing
     with closing(open_engine(tmp_path, plain(), device="cpu")) as made:
         assert isinstance(made.voice("tiny").family, TeacherForcedFamily) == supports
-        assert [card.name for card in made.teacher_forcing_cards()] == ["tiny"] * supports
+        assert [card.name for card in made.recomputer().teacher_forcing_cards()] == ["tiny"] * supports
 
 
 @pytest.mark.parametrize("word", ["\x1b[31m", "\x00", "", "two words", "Two", "42", "\u00e9", "a" * 41, "a" * 100_000])
@@ -338,11 +345,11 @@ def test_a_word_that_nobody_says_is_refused(engine, word) -> None:
     trace = spoken(engine, "one two three")
     trace.events = [replace(one, word=word) if isinstance(one, ev.Committed) else one for one in trace.events]
     with pytest.raises(BadFile, match="word 0 of the trace is "):
-        engine.compute_attention(trace)
+        engine.recomputer().compute_attention(trace)
 
 
 def test_a_word_that_is_missing_is_told(stream) -> None:
     trace = spoken(stream, "one two three")
     trace.events = [one for one in trace.events if not (isinstance(one, ev.Committed) and one.i == 1)]
     with pytest.raises(BadFile, match="word 1 of the trace is missing"):
-        stream.compute_attention(trace)
+        stream.recomputer().compute_attention(trace)

@@ -11,7 +11,7 @@ from systems.speaking import shell, spoken
 from studio.core.clips import write_wav
 from studio.core.sound_files import read_mono
 from studio.core.traces.trace import Trace
-from studio.inspection.aligned import with_aligned_words
+from studio.inspection.timing import with_aligned_words
 
 WORDS = "good morning to you my friend"
 PAUSE_S = 1.5

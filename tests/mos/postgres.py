@@ -6,7 +6,7 @@ from pathlib import Path
 
 from needs import needs
 
-from studio.bench.mos.postgresql import postgresql_server, programs
+from studio.bench.mos.site import postgresql_server, programs
 
 
 @contextmanager

@@ -45,8 +45,6 @@ def eval_boundaries(setting: BoundarySetting) -> dict[str, Any]:
         out |= at.about()
         for speaker in at.speakers:
             out["speakers"][speaker] = _speaker(at, setting, speaker, texts)
-    if not setting.quiet:
-        show(out)
     return out
 
 

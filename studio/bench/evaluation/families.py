@@ -36,8 +36,6 @@ def eval_families(setting: FamiliesSetting) -> dict[str, Any]:
     for name in setting.only or there:
         out["voices"][name], heard_by = _voice(setting, *there[name])
         out |= heard_by
-    if not setting.quiet:
-        show(out)
     return out
 
 

@@ -48,7 +48,7 @@ def eval_hour(setting: HourSetting) -> dict[str, Any]:
         )
     texts = read_texts(setting.texts)
     about = {"texts": setting.texts.name, "minutes": setting.minutes, "block_minutes": setting.block_minutes}
-    return evaluate_speakers(setting, about, lambda at, speaker: _speaker(at, setting, speaker, texts), show)
+    return evaluate_speakers(setting, about, lambda at, speaker: _speaker(at, setting, speaker, texts))
 
 
 def _speaker(at: EvaluationRun, setting: HourSetting, speaker: str, texts: Sequence[str]) -> dict[str, Any]:

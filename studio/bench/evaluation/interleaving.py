@@ -50,8 +50,6 @@ def eval_interleaving(setting: InterleavingSetting) -> dict[str, Any]:
     if setting.figure is not None:
         heat_maps(figures).write_html(setting.figure)
         print_line(f"heat maps in {setting.figure}", err=True)
-    if not setting.quiet:
-        show(figures)
     return figures
 
 

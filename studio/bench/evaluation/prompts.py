@@ -83,8 +83,6 @@ def eval_prompts(setting: PromptSetting) -> dict[str, Any]:
     if unseen:
         out["unseen"] = _together([one for one in out["speakers"].values() if one["unseen"]])
         out["unseen"]["p_by_chance"] = _p_by_chance(out["unseen"], len(speakers))
-    if not setting.quiet:
-        show(out)
     return out
 
 

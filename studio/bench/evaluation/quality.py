@@ -71,8 +71,6 @@ def eval_quality(setting: QualitySetting) -> dict[str, Any]:
             _voice(out, setting, judge, EvaluationRun(setting, folder, progress))
         if setting.folders:
             _folders(out, setting, judge)
-    if not setting.quiet:
-        show(out)
     return out
 
 

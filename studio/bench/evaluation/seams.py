@@ -55,8 +55,6 @@ def eval_seams(setting: SeamSetting) -> dict[str, Any]:
             if areas is None:
                 raise BadFile(f"no text of {setting.texts.name} has more than {n} words", "give longer texts")
             out["hops"][str(n)] = areas
-    if not setting.quiet:
-        show(out)
     return out
 
 

@@ -40,8 +40,6 @@ def eval_vocoder(setting: VocoderSetting) -> dict[str, Any]:
         finally:
             torch.set_num_threads(threads)
         _score(at, out, [text for text, _ in sounds], [one for _, one in sounds], copies)
-    if not setting.quiet:
-        show(out)
     return out
 
 

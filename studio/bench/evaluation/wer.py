@@ -48,8 +48,6 @@ def eval_wer(setting: WerSetting) -> dict[str, Any]:
                 out["notes"].append(taught)
                 taught = None
             out["speakers"][speaker] = _speaker(at, speaker, texts, settings, taught)
-    if not setting.quiet:
-        show(out)
     return out
 
 
@@ -121,7 +119,7 @@ def eval_long(setting: LongSetting) -> dict[str, Any]:
     """WER of the first and the second half of each paragraph, and the real-time factor."""
     texts = read_texts(setting.texts, setting.count)
     about = {"texts": setting.texts.name, "n": len(texts)}
-    return evaluate_speakers(setting, about, lambda at, speaker: _halves(at, speaker, texts), show_long)
+    return evaluate_speakers(setting, about, lambda at, speaker: _halves(at, speaker, texts))
 
 
 def _halves(at: EvaluationRun, speaker: str, texts: list[str]) -> dict[str, Any]:
@@ -163,7 +161,7 @@ def eval_short(setting: ShortSetting) -> dict[str, Any]:
     texts = draw_texts(read_texts(setting.texts), setting.count, setting.seed)
     if not texts:
         raise BadFile(f"{setting.texts} holds no word", "give a file of sentences")
-    return evaluate_speakers(setting, {"texts": texts}, lambda at, speaker: _short(at, speaker, texts), show_short)
+    return evaluate_speakers(setting, {"texts": texts}, lambda at, speaker: _short(at, speaker, texts))
 
 
 def draw_texts(lines: Sequence[str], count: int, seed: int) -> list[str]:

@@ -30,8 +30,6 @@ def eval_word_times(setting: WordTimesSetting) -> dict[str, Any]:
             aligned = align_all(sounds, transcripts, workers=setting.workers)
             rates = [trace.rate_hz for trace in traces]
             out["speakers"][speaker] = _figures([*zip(spoken, aligned, rates, strict=True)])
-    if not setting.quiet:
-        show(out)
     return out
 
 

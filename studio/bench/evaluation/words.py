@@ -49,7 +49,7 @@ def eval_words(setting: WordsSetting) -> dict[str, Any]:
     for row in rows:
         words += len(read_in_parts([row["input"]]).words)
     ms_a_word = 1000.0 * (time.process_time() - began_s) / max(1, words)
-    out = {
+    return {
         "texts": setting.texts.name,
         "n": len(rows),
         "right": sum(right.values()),
@@ -60,9 +60,6 @@ def eval_words(setting: WordsSetting) -> dict[str, Any]:
         "failures": [f"read otherwise one character at a time: {text!r}" for text in uneven],
         "ms_a_word": ms_a_word,
     }
-    if not setting.quiet:
-        show(out)
-    return out
 
 
 def show(figures: dict[str, Any]) -> None:

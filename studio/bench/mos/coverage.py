@@ -5,7 +5,6 @@ because an interval by rater and script generalises to other raters *and* other 
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,7 +13,7 @@ import numpy as np
 from studio.bench.mos.settings import CoverageSetting
 from studio.bench.mos.simulated_raters import SimulatedRaters
 from studio.core.errors import BadOption
-from studio.measure.report import console, no_bar, print_table
+from studio.measure.report import bar, print_table
 from studio.mos.stats.bradley_terry import centred, fit
 from studio.mos.stats.columns import F8, I8, Ratings, Votes
 from studio.mos.stats.elo import elo_report, rank_ranges
@@ -27,7 +26,6 @@ from studio.mos.stats.preference import preference
 METHODS: tuple[Clusters, ...] = ("two_way", "by_rater")
 _LABELS = {"two_way": "by rater and script", "by_rater": "by rater", "ordinal": "ordinal model"}
 _TRUE_SCRIPTS = 25  # per rater of the true value
-Step = Callable[[], None]
 
 
 @dataclass(frozen=True)
@@ -126,18 +124,13 @@ def bench_mos_coverage(setting: CoverageSetting) -> dict[str, Any]:
     """Coverage of every cell, and mean and worst cell of each part."""
     cells = coverage_cells(setting.tests)
     rows: list[dict[str, Any]] = []
-    with _progress(len(cells) * setting.runs, setting.quiet) as step:
-        for number, cell in enumerate(cells):
-            rng = np.random.default_rng([setting.seed, number])
-            tallies, run_test = _CASES[cell.test](cell, rng, setting.population_size)
-            for _ in range(setting.runs):
-                run_test()
-                step()
-            rows += [row for tally in tallies for row in tally.rows(setting.runs)]
-    out = {"runs": setting.runs, "seed": setting.seed, "cells": rows, "parts": _parts(rows)}
-    if not setting.quiet:
-        show(out)
-    return out
+    for number, cell in enumerate(cells):
+        rng = np.random.default_rng([setting.seed, number])
+        tallies, run_test = _CASES[cell.test](cell, rng, setting.population_size)
+        for _ in bar(range(setting.runs), f"simulated tests, cell {number + 1} of {len(cells)}", setting.quiet):
+            run_test()
+        rows += [row for tally in tallies for row in tally.rows(setting.runs)]
+    return {"runs": setting.runs, "seed": setting.seed, "cells": rows, "parts": _parts(rows)}
 
 
 def show(out: Mapping[str, Any]) -> None:
@@ -299,12 +292,3 @@ def _parts(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
             }
         )
     return parts
-
-
-@contextmanager
-def _progress(total: int, quiet: bool) -> Iterator[Step]:
-    from rich.progress import Progress
-
-    with Progress(console=console(), transient=True, disable=no_bar(quiet)) as progress:
-        bar = progress.add_task("simulated tests", total=total)
-        yield lambda: progress.advance(bar)

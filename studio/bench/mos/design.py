@@ -15,7 +15,7 @@ import numpy as np
 from studio.bench.mos.margins import shares
 from studio.bench.mos.settings import LooksSetting, PlanSetting
 from studio.bench.mos.simulated_raters import SimulatedRaters
-from studio.measure.report import console, no_bar, print_table
+from studio.measure.report import bar, print_table
 from studio.mos.analysis.stopping_rule import ALPHA, evaluate_rule
 from studio.mos.campaign.config import StopRule
 from studio.mos.stats import means, preference
@@ -66,23 +66,16 @@ def plan_cases(names: tuple[PlannedTest, ...]) -> list[PlanCase]:
 
 def bench_mos_plan(setting: PlanSetting) -> dict[str, Any]:
     """Planned number of raters of each test, and the share of tests in which every interval met the half-width."""
-    from rich.progress import track
-
     rows: list[dict[str, Any]] = []
     cases = plan_cases(setting.tests)
-    for number, case in enumerate(
-        track(cases, "plans", console=console(), transient=True, disable=no_bar(setting.quiet))
-    ):
+    for number, case in enumerate(bar(cases, "plans", setting.quiet)):
         rng = np.random.default_rng([setting.seed, number])
         plan = _planned(case, case.draw(rng, *setting.pilot), setting)
         share = _met(case, plan.raters, rng, setting.runs)
         row = {"test": case.test, "half_width": case.half_width, "scripts": case.scripts}
         rows.append(row | {"raters": plan.raters, "met": share} | _small(case, rng, setting))
     about = {"runs": setting.runs, "seed": setting.seed, "pilot": list(setting.pilot), "small": list(setting.small)}
-    out = {**about, "tests": rows}
-    if not setting.quiet:
-        show_plan(out)
-    return out
+    return {**about, "tests": rows}
 
 
 def _small(case: PlanCase, rng: np.random.Generator, setting: PlanSetting) -> dict[str, Any]:
@@ -189,20 +182,14 @@ CELLS = (
 
 def bench_mos_looks(setting: LooksSetting) -> dict[str, Any]:
     """Share of tests of equal systems that stop at one of five looks: by the rule, by rater, and uncorrected."""
-    from rich.progress import track
-
     rows: list[dict[str, Any]] = []
     for number, cell in enumerate(setting.cells or CELLS):
         rng = np.random.default_rng([setting.seed, number])
-        runs = track(range(setting.runs), "tests", console=console(), transient=True, disable=no_bar(setting.quiet))
-        stopped = np.array([_stops(cell, rng) for _ in runs])
+        stopped = np.array([_stops(cell, rng) for _ in bar(range(setting.runs), "tests", setting.quiet)])
         rows.append(asdict(cell) | dict(zip(_WAYS, stopped.mean(axis=0).tolist(), strict=True)))
     rates = [row["stopped"] for row in rows]
     about = {"runs": setting.runs, "seed": setting.seed, "looks": LOOKS, "cells": rows}
-    out = {**about, "mean": float(np.mean(rates)), "worst": max(rates)}
-    if not setting.quiet:
-        show_looks(out)
-    return out
+    return {**about, "mean": float(np.mean(rates)), "worst": max(rates)}
 
 
 _WAYS = ("stopped", "by_rater", "uncorrected")

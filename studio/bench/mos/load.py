@@ -13,10 +13,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from studio.bench.mos.postgresql import postgresql_server
 from studio.bench.mos.server import PROGRAM, bare_server
 from studio.bench.mos.settings import MosLoadSetting
-from studio.bench.mos.site import BenchSite, audit_site, make_site, rater_process
+from studio.bench.mos.site import BenchSite, audit_site, make_site, postgresql_server, rater_process
 from studio.bench.page.browser import START_S, PageFailed, app_process, own_command, wait_for
 from studio.core.terminal import print_line
 from studio.measure.latency import percentiles
@@ -66,7 +65,7 @@ def bench_mos_load(setting: MosLoadSetting) -> dict[str, Any]:
         report = audit_site(site, log.acknowledged)
     expected = setting.raters * setting.trials
     calls = {name: percentiles(log.took_ms.get(name, []), (50, 95, 99)) for name in ("answer", "next", "clip")}
-    out = {
+    return {
         "server": shlex.join(command),
         "settings": settings,
         "raters": setting.raters,
@@ -88,9 +87,6 @@ def bench_mos_load(setting: MosLoadSetting) -> dict[str, Any]:
         "told_to_wait": log.count.get("must wait", 0),
         "failures": [*log.problems, *_wrong(report, counts, setting, expected, status)],
     }
-    if not setting.quiet:
-        show(out)
-    return out
 
 
 def _wrong(

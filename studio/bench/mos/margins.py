@@ -1,4 +1,4 @@
-"""Tests with a margin, checked by simulation: errors at the margin, and the power of planned tests.
+"""Tests of equal systems, checked by simulation: family-wise error of differences, and tests with a margin.
 
 The raters are those of ``simulated_raters``; the planner draws normal scores with the variances of a large pilot.
 """
@@ -9,15 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from studio.bench.mos.settings import MarginSetting
+from studio.bench.mos.settings import FamilySetting, MarginSetting
 from studio.bench.mos.simulated_raters import SimulatedRaters
-from studio.measure.report import console, no_bar, print_table
+from studio.measure.report import bar, print_table
 from studio.mos.stats.bradley_terry import points
 from studio.mos.stats.columns import Ratings, ScoreScale, Votes
 from studio.mos.stats.equivalence import ALPHA, Claim, MarginTest, margin_test, power_share
 from studio.mos.stats.interval import mean_interval
 from studio.mos.stats.margin_plan import PAIR_TESTS, MarginAsk, raters_for_margin
-from studio.mos.stats.means import difference
+from studio.mos.stats.means import difference, pairwise_differences
 from studio.mos.stats.pilot import rating_population
 from studio.mos.stats.planner import PlannedTest
 
@@ -27,6 +27,8 @@ _TRUE_SCRIPTS = 25  # per rater of the true difference
 _WORSE: dict[PlannedTest, float] = {"mos": 0.25, "mushra": 0.25, "cmos": 0.2, "preference": 0.2}
 _PLANNED: dict[PlannedTest, float] = {"mos": 0.2, "mushra": 5.0, "cmos": 0.4, "preference": 0.1}  # margins
 _SIZES = ((12, 10), (20, 30), (60, 20))  # raters, scripts
+_EQUAL_SIZES = ((20, 30), (20, 10), (12, 12))  # raters, scripts
+_EFFECTS = (0.0, 0.1, 0.2)  # standard deviation of tastes of raters, and of favours of scripts
 
 
 @dataclass(frozen=True)
@@ -41,21 +43,15 @@ class MarginCell:
 
 def bench_mos_margin(setting: MarginSetting) -> dict[str, Any]:
     """Error at the margin of every test and size, and the power of planned tests of equal systems."""
-    from rich.progress import track
-
     cells = [MarginCell(test, *size, _WORSE[test]) for test in setting.tests for size in _SIZES]
-    quiet = {"console": console(), "transient": True, "disable": no_bar(setting.quiet)}
-    sizes = [_size(cell, n, setting) for n, cell in enumerate(track(cells, "at the margin", **quiet))]
+    sizes = [_size(cell, n, setting) for n, cell in enumerate(bar(cells, "at the margin", setting.quiet))]
     claims: tuple[Claim, ...] = ("not_worse", "equivalent")
     plans: list[tuple[PlannedTest, Claim]] = [(test, claim) for test in setting.tests for claim in claims]
-    powers = [_power(plan[0], plan[1], n, setting) for n, plan in enumerate(track(plans, "planned tests", **quiet))]
+    powers = [_power(plan[0], plan[1], n, setting) for n, plan in enumerate(bar(plans, "planned tests", setting.quiet))]
     worst = max((row[claim] for row in sizes for claim in claims), default=0.0)
     off = max((abs(row["power"] - row["planned"]) for row in powers), default=0.0)
     about = {"runs": setting.runs, "seed": setting.seed, "alpha": ALPHA, "pilot": list(setting.pilot)}
-    out = {**about, "sizes": sizes, "powers": powers, "worst_size": worst, "largest_power_error": off}
-    if not setting.quiet:
-        show_margins(out)
-    return out
+    return {**about, "sizes": sizes, "powers": powers, "worst_size": worst, "largest_power_error": off}
 
 
 def show_margins(out: Mapping[str, Any]) -> None:
@@ -139,3 +135,51 @@ def shares(votes: Votes) -> Ratings:
     worth = np.where(votes.a == 0, points(votes), 1 - points(votes))
     pair = np.zeros_like(votes.a)
     return Ratings(worth, votes.rater, votes.item, pair, votes.raters, votes.items, ["s1 : s2"], ScoreScale(0, 1))
+
+
+@dataclass(frozen=True)
+class FamilyCell:
+    """One simulated MOS test of three equal systems."""
+
+    raters: int
+    scripts: int
+    effects: float
+
+
+def bench_mos_family(setting: FamilySetting) -> dict[str, Any]:
+    """Share of tests with a significant difference, in every cell."""
+    cells = setting.cells or tuple(FamilyCell(*size, effects) for size in _EQUAL_SIZES for effects in _EFFECTS)
+    rows = [
+        _equal_systems(cell, setting.runs, np.random.default_rng([setting.seed, n]))
+        for n, cell in enumerate(bar(cells, "three equal systems", setting.quiet))
+    ]
+    errors = [row["family_wise"] for row in rows]
+    out = {"runs": setting.runs, "seed": setting.seed, "cells": rows}
+    out |= {"mean": float(np.mean(errors)), "least": min(errors), "most": max(errors)}
+    return out
+
+
+def show_family(out: Mapping[str, Any]) -> None:
+    """Print the table of a new or a stored result."""
+    rows: list[list[Any]] = [
+        [f"MOS {row['raters']} x {row['scripts']}", row["effects"], row["family_wise"], row["single"]]
+        for row in out["cells"]
+    ]
+    rows.append(["mean", None, out["mean"], None])
+    note = (
+        f"Share of {out['runs']} tests of three equal systems in which a difference is significant after Holm's "
+        f"correction (of {ALPHA:g}), and of single differences without it; raters x scripts. Tastes and favours: "
+        "standard deviation of each in steps of the scale."
+    )
+    print_table("Family-wise error", ("", "tastes and favours", "family-wise", "single"), rows, note)
+
+
+def _equal_systems(cell: FamilyCell, runs: int, rng: np.random.Generator) -> dict[str, Any]:
+    population = SimulatedRaters((3.3, 3.3, 3.3), taste_sd=cell.effects, favour_sd=cell.effects, clickers=0.0)
+    wrong = single = 0
+    for _ in range(runs):
+        differences = pairwise_differences(population.ratings(rng, cell.raters, cell.scripts))
+        wrong += any(d.p_holm is not None and d.p_holm < ALPHA for d in differences)
+        single += sum(d.p is not None and d.p < ALPHA for d in differences)
+    about = {"raters": cell.raters, "scripts": cell.scripts, "effects": cell.effects}
+    return about | {"family_wise": wrong / runs, "single": single / (3 * runs)}

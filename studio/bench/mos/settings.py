@@ -77,7 +77,7 @@ class FamilySetting(Parameters):
 
     runs: Annotated[int, typer.Option(min=1, help="Simulated tests per cell.")] = 2000
     seed: Seed = 0
-    cells: tuple[Any, ...] = ()  # of ``studio.bench.mos.family``; empty for all
+    cells: tuple[Any, ...] = ()  # of ``margins.FamilyCell``; empty for all
 
 
 class LooksSetting(Parameters):

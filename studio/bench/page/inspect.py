@@ -130,8 +130,6 @@ def bench_inspect(setting: InspectSetting) -> dict[str, Any]:
                 moved = {move: page.evaluate(_MOVE, [move, setting.seconds]) for move in MOVES}
     out["first_picture_ms"] = {"by its address": percentiles(opened_ms), "dropped": percentiles(dropped_ms)}
     out["moves"] = {move: _summed(times) for move, times in moved.items()}
-    if not setting.quiet:
-        show(out)
     return out
 
 

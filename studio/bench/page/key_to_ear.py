@@ -13,8 +13,6 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from rich.progress import track
-
 from studio.bench.page.browser import (
     LIVE,
     PageFailed,
@@ -28,7 +26,7 @@ from studio.bench.page.browser import (
 from studio.bench.settings import PageSetting
 from studio.core.traces.trace import open_trace
 from studio.measure.latency import ladder, percentiles
-from studio.measure.report import no_bar, print_table
+from studio.measure.report import bar, print_table
 
 BLOCKED_MS, FREE_MS = 150, 60
 CLICK_TARGET_MS = 2000.0  # target of the first sound after one click
@@ -71,8 +69,7 @@ def bench_page(setting: PageSetting) -> dict[str, Any]:
         m = _window(page)
         program, *arguments = setting.command or own_command()
         first = [] if setting.clicks_only else [text.split()[: m + MORE_WORDS] for text in texts if text.strip()]
-        bar = track(first, "first audio", disable=no_bar(setting.quiet))
-        rows = [_first_audio(page, url, words, setting.wpm, m) for words in bar]
+        rows = [_first_audio(page, url, words, setting.wpm, m) for words in bar(first, "first audio", setting.quiet)]
         rows = rows[setting.warm :]
         clicks = {
             name: [_one_click(page.context.browser, url, *where) for _ in range(setting.clicks)]
@@ -91,13 +88,11 @@ def bench_page(setting: PageSetting) -> dict[str, Any]:
         if long_words and not setting.clicks_only:
             page.evaluate(_TASKS)
             out["paste_task_ms"] = _paste(page, " ".join(long_words))
-            for name in track(("stalls", "stalls_blocked"), "a long text", disable=no_bar(setting.quiet)):
+            for name in bar(("stalls", "stalls_blocked"), "a long text", setting.quiet):
                 if name == "stalls_blocked":
                     page.evaluate(_BLOCK, [BLOCKED_MS, FREE_MS])
                 out[name] = _long_text(page, long_words, setting.wpm)
             out["typing_task_ms"] = out["stalls"]["longest_task_ms"]
-    if not setting.quiet:
-        show(out)
     return out
 
 

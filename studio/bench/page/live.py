@@ -1,6 +1,5 @@
 """The running app from outside: start-up and memory, the sound of typed texts, the delay of the word highlight."""
 
-import json
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -8,8 +7,6 @@ from typing import Any
 from urllib.parse import urlencode
 
 import numpy as np
-from rich.progress import track
-from websockets.sync.client import connect
 
 from studio.bench.evaluation.settings import HeardSetting
 from studio.bench.material import read_texts
@@ -24,11 +21,13 @@ from studio.bench.page.browser import (
     wait_utterances_played,
 )
 from studio.bench.settings import HighlightSetting, StartSetting
+from studio.client import Client
 from studio.core.clips import write_wav
 from studio.core.errors import BadVoice, NeedsPackage
+from studio.core.events import Ended, Ready
 from studio.measure.latency import percentiles
 from studio.measure.recognisers.registry import open_recogniser
-from studio.measure.report import no_bar, print_table, recogniser_name
+from studio.measure.report import bar, print_table, recogniser_name
 from studio.measure.wer import corpus_errors, word_errors
 
 # window.ear records the reported times before SHIFT_S is added to them.
@@ -84,8 +83,6 @@ def bench_highlight(setting: HighlightSetting) -> dict[str, Any]:
                 "max_ms": float(late_ms.max()),
                 "within": float((off_ms <= TOLERANCE_MS).mean()),
             }
-    if not setting.quiet:
-        show_highlight(out)
     return out
 
 
@@ -141,10 +138,7 @@ def bench_start(setting: StartSetting) -> dict[str, Any]:
                 usage["idle_mib"] = _memory_mib(process.pid, "VmRSS")
                 usage["audio_s"] = _speak(url, read_texts(setting.text, 1)[0])
                 usage["peak_mib"] = _memory_mib(process.pid, "VmHWM")
-    out = {"starts": setting.starts, "answers_s": percentiles(answers_s) | {"first": answers_s[0]}, "memory": usage}
-    if not setting.quiet:
-        show_start(out)
-    return out
+    return {"starts": setting.starts, "answers_s": percentiles(answers_s) | {"first": answers_s[0]}, "memory": usage}
 
 
 def _memory_mib(pid: int, field: str) -> float:
@@ -160,18 +154,11 @@ def _memory_mib(pid: int, field: str) -> float:
 def _speak(url: str, text: str) -> float:
     """Speak a text as a client that stores the sound would; returns its duration in seconds."""
     samples, rate_hz = 0, 1
-    with connect(url.replace("http", "ws", 1) + "ws/speak", max_size=None) as ws:
-        ws.send(json.dumps({"type": "open", "utterance": 1, "credit_ms": 60000}))
-        ws.send(json.dumps({"type": "text", "utterance": 1, "text": text}))
-        ws.send(json.dumps({"type": "end", "utterance": 1}))
-        for message in ws:
-            if isinstance(message, bytes):
-                continue
-            event = json.loads(message)
-            rate_hz = event.get("rate_hz", rate_hz)
-            if event["type"] == "ended":
-                samples = event["samples"]
-                break
+    for event in Client(url).speak(text):
+        if isinstance(event, Ready):
+            rate_hz = event.rate_hz
+        elif isinstance(event, Ended):
+            samples = event.samples
     return samples / rate_hz
 
 
@@ -207,7 +194,7 @@ def eval_heard(setting: HeardSetting) -> dict[str, Any]:
             raise BadVoice(
                 f"the page has no voice {setting.voice!r:.100}", f"it took {voice}; `studio voices` lists them"
             )
-        for number, text in enumerate(track(texts, "typing", disable=no_bar(setting.quiet)), 1):
+        for number, text in enumerate(bar(texts, "typing", setting.quiet), 1):
             before, began_s = utterances_played(page), time.monotonic()
             type_words(page, text.split(), setting.wpm)
             page.keyboard.press("Control+Enter")
@@ -231,10 +218,7 @@ def eval_heard(setting: HeardSetting) -> dict[str, Any]:
             )
     errors = corpus_errors([word_errors(row["text"], row["heard"]) for row in rows])
     about = {"voice": voice, "texts": setting.texts.name, "wpm": setting.wpm, "recogniser": recogniser.about}
-    out = {**about, "wer": errors.rate, "rows": rows}
-    if not setting.quiet:
-        show_heard(out)
-    return out
+    return {**about, "wer": errors.rate, "rows": rows}
 
 
 def show_heard(out: Mapping[str, Any]) -> None:

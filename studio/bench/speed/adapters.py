@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.progress import track
 
 from studio.bench.settings import AdaptersSetting
 from studio.core import events as ev
@@ -24,7 +23,7 @@ from studio.core.cards import Card, read_cards
 from studio.core.errors import StudioError, needs
 from studio.core.ports import SpeakRequest
 from studio.measure.latency import percentiles
-from studio.measure.report import no_bar, print_table
+from studio.measure.report import bar, print_table
 
 TARGET_MS = 3.0  # by which the p95 may exceed that of the native socket
 _START_S, _PATIENCE_S = 60.0, 20.0
@@ -46,7 +45,7 @@ def bench_adapters(setting: AdaptersSetting) -> dict[str, Any]:
     with _served(card) as url, ExitStack() as stack:
         adapters = _adapters(url, card, stack)
         rounds = range(setting.warm + setting.n)
-        for number in track(rounds, "speaking", disable=no_bar(setting.quiet)):
+        for number in bar(rounds, "speaking", setting.quiet):
             for name, speak in adapters.items():
                 took_ms = speak()
                 if number >= setting.warm:
@@ -62,8 +61,6 @@ def bench_adapters(setting: AdaptersSetting) -> dict[str, Any]:
             for name, one in figures.items()
         },
     }
-    if not setting.quiet:
-        show_adapters(out)
     return out
 
 

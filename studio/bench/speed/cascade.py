@@ -94,8 +94,6 @@ def bench_cascade(setting: CascadeSetting) -> dict[str, Any]:
     out |= {
         name: percentiles([one[name] for one in each]) | {"mean": mean(one[name] for one in each)} for name in FIGURES
     }
-    if not setting.quiet:
-        show(out)
     return out
 
 

@@ -42,8 +42,6 @@ def bench_codec(setting: CodecSetting, config: MimiConfig | None = None) -> dict
     out |= {"floor_ms": 1000.0 * weights / bandwidth, "bandwidth_gb_s": bandwidth / 1e9, "runs": runs}
     if kyutai is None:
         out["left_out"] = ABSENT
-    if not setting.quiet:
-        show(out)
     return out
 
 

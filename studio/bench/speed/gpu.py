@@ -75,10 +75,7 @@ def run_gpu_bench(
 
 def bench_gpu(setting: Any) -> dict[str, Any]:
     """``run_gpu_bench`` with the parameters of the command. Raises NeedsPackage, BadOption."""
-    out = run_gpu_bench(pick_device(setting.device), setting.rows, setting.size)
-    if not setting.quiet:
-        show(out)
-    return out
+    return run_gpu_bench(pick_device(setting.device), setting.rows, setting.size)
 
 
 def _free(device: torch.device) -> None:

@@ -76,10 +76,7 @@ def bench_host(setting: HostSetting) -> dict[str, Any]:
         wire = bench_wire(WireSetting(frames=20_000, chunk=round(run["frames_a_chunk"]), quiet=True))
         run["socket_us"] = 1000.0 * wire["cpu_ms"]["p50"]
     gc.unfreeze()
-    out = {"frames": setting.frames, "target_us": TARGET_US, "runs": runs}
-    if not setting.quiet:
-        show(out)
-    return out
+    return {"frames": setting.frames, "target_us": TARGET_US, "runs": runs}
 
 
 def _run(rows: int, frames: int) -> dict[str, Any]:

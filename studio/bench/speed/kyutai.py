@@ -52,8 +52,6 @@ def bench_kyutai(setting: KyutaiSetting, config: KyutaiConfig | None = None) -> 
     out |= {"step_bytes": ours.step_bytes, "floor_ms": 1000.0 * ours.step_bytes / bandwidth}
     if theirs is None:
         out["left_out"] = ABSENT
-    if not setting.quiet:
-        show(out)
     return out
 
 

@@ -3,7 +3,6 @@
 t3 is part of t4, since a server does not know when its kernel sends. t6 is measured by ``studio bench page``.
 """
 
-import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -13,9 +12,10 @@ from typing import Any
 from studio.bench.material import EvaluationRun, evaluation_run, options_text, read_texts
 from studio.bench.page.browser import own_command, running_app
 from studio.bench.settings import LatencySetting
-from studio.bench.speed.systems import compare_systems
+from studio.bench.speed.systems import compare_systems, show_compared
+from studio.client import Client, Refused, Utterance
 from studio.core import events as ev
-from studio.core.errors import Closed, StudioError, needs
+from studio.core.errors import Closed, StudioError
 from studio.core.ports import SpeakRequest
 from studio.core.traces.trace import Trace, collect_trace
 from studio.measure.latency import STEPS, LatencyLadder, ladder, percentiles, summary
@@ -24,7 +24,6 @@ from studio.measure.signal import active_level_db
 
 _FIRST = ("t1_t0_ms", "t2_t0_ms", "t5_t0_ms")
 _REST_S = 0.05  # pause before the word that completes the window
-_PATIENCE_S = 60.0
 
 
 def bench_latency(setting: LatencySetting) -> dict[str, Any]:
@@ -59,8 +58,6 @@ def bench_latency(setting: LatencySetting) -> dict[str, Any]:
         if setting.served:
             windows = [_window(trace) for _, trace in spoken]
             out["t4_t0_ms"] = _served(at, setting, [*zip(texts, windows, strict=True)])
-    if not setting.quiet:
-        show(out)
     return out
 
 
@@ -131,6 +128,9 @@ def _level_db(traces: list[Trace]) -> float:
 
 
 def show(out: Mapping[str, Any]) -> None:
+    if "systems" in out:
+        show_compared(out)
+        return
     named = [(f"{step} - {start}", out[f"{step}_{start}_ms"]) for step, start in STEPS]
     named.append(("chunk gap", out["chunk_gap_ms"]))
     if "t4_t0_ms" in out:
@@ -181,47 +181,31 @@ def packets_ms(
         NeedsPackage: websockets is missing.
         StudioError: the app did not speak.
     """
-    with needs("websockets is not installed", "app"):
-        from websockets.sync.client import connect
     times_ms: list[float] = []
-    address = {"voice": voice} if voice else {}
-    with connect(url.replace("http", "ws", 1) + "ws/speak", max_size=None) as socket:
-        for number, (text, window) in enumerate([texts[0], *texts]):
-            say = {"type": "open", "utterance": number, "source": "stream", "options": options, **address}
-            socket.send(json.dumps(say))
-            words = text.split()[:window]
-            _text(socket, number, "".join(word + " " for word in words[:-1]))
+    for text, window in [texts[0], *texts]:
+        words = text.split()[:window]
+        with Client(url).utterance(voice, options=options, source="stream") as utterance:
+            if words[:-1]:
+                utterance.send("".join(word + " " for word in words[:-1]))
             time.sleep(_REST_S)
             began_s = time.perf_counter()
-            _text(socket, number, words[-1] + " so ")  # the next word commits a token that could still grow
-            _packet(socket, number)
+            utterance.send(words[-1] + " so ")  # the next word commits a token that could still grow
+            _wait_for_sound(utterance)
             times_ms.append(1000.0 * (time.perf_counter() - began_s))
-            socket.send(json.dumps({"type": "cancel", "utterance": number, "played_sample": 0}))
-            _ended(socket, number)
-            done()
+            utterance.cancel()
+            for _ in utterance:
+                pass
+        done()
     return times_ms[1:]
 
 
-def _text(socket: Any, number: int, text: str) -> None:
-    if text:
-        socket.send(json.dumps({"type": "text", "utterance": number, "text": text}))
-
-
-def _packet(socket: Any, number: int) -> None:
-    while not isinstance(message := socket.recv(timeout=_PATIENCE_S), bytes):
-        _refused(json.loads(message), number)
-
-
-def _ended(socket: Any, number: int) -> None:
-    while True:
-        message = socket.recv(timeout=_PATIENCE_S)
-        if isinstance(message, bytes):
-            continue
-        event = json.loads(message)
-        if event["type"] in ("ended", "failed") and event["utterance"] == number:
-            return
-
-
-def _refused(message: dict[str, Any], number: int) -> None:
-    if message["type"] in ("error", "failed") and message.get("utterance", number) == number:
-        raise StudioError(f"the app did not speak: {message['message']}")
+def _wait_for_sound(utterance: Utterance) -> None:
+    why: object = "it sent no sound"
+    try:
+        for event in utterance:
+            if isinstance(event, ev.Audio):
+                return
+            why = event.message if isinstance(event, ev.Failed) else why
+    except Refused as error:
+        why = error
+    raise StudioError(f"the app did not speak: {why}")

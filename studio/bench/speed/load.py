@@ -16,13 +16,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.progress import Progress
 
 from studio.bench.material import read_texts
 from studio.bench.settings import ARRIVALS, KINDS, LoadSetting
-from studio.bench.speed.systems import compare_systems
+from studio.bench.speed.systems import compare_systems, show_compared
 from studio.bench.speed.typists import (
-    answer,
     batches,
     bench_newcomers,
     bench_typists,
@@ -35,11 +33,10 @@ from studio.core import events as ev
 from studio.core.errors import Busy, needs
 from studio.core.ports import SpeakRequest
 from studio.core.speaking import speak_once
-from studio.core.terminal import print_line
 from studio.engine.engine import LocalEngine
 from studio.engine.request.request import EngineRequest
 from studio.measure.latency import percentiles
-from studio.measure.report import RESULTS, no_bar, print_table
+from studio.measure.report import RESULTS, bar, print_table
 
 CHUNK_MS = 372.0  # paper 004's first chunk: 32 frames of its mels
 _RATES = (10, 30, 60, 70, 100)  # queries a second, as in paper 004
@@ -113,13 +110,8 @@ def bench_load(setting: LoadSetting) -> dict[str, Any]:
     setting = replace(setting, lines=read_texts(setting.texts))
     out = setting.subject.about() | bench_typists(setting)
     out["newcomers"] = bench_newcomers(setting, out["typists_without_stall"])
-    if not setting.quiet:
-        show_all(out)
     if setting.queries or setting.rates or setting.kinds or setting.arrivals:
         out["queries"] = bench_queries(setting)
-        if not setting.quiet:
-            show(out | out["queries"])
-            print_line(answer(out))  # again, since much was printed after it
     return out
 
 
@@ -127,10 +119,10 @@ def bench_queries(setting: LoadSetting) -> dict[str, Any]:
     """One row for each kind of text, arrival process and rate."""
     kinds, processes = setting.kinds or ("mixed",), setting.arrivals or ARRIVALS
     runs = [(k, a, r) for k in kinds for a in processes for r in setting.rates or _RATES]
-    rows: list[dict[str, Any]] = []
-    with Progress(disable=no_bar(setting.quiet), transient=True) as progress:
-        for kind, arrivals, rate in progress.track(runs, description="queries"):
-            rows.append(_run(setting, kind, Arrivals(arrivals, rate, setting.query_seconds, setting.seed)))
+    rows = [
+        _run(setting, kind, Arrivals(arrivals, rate, setting.query_seconds, setting.seed))
+        for kind, arrivals, rate in bar(runs, "queries", setting.quiet)
+    ]
     held = [{"kind": k, "arrivals": a, "per_s": highest_clean_rate(rows, k, a)} for k in kinds for a in processes]
     return {"seconds": setting.query_seconds, "places": setting.places, "runs": rows, "held": held}
 
@@ -251,7 +243,10 @@ def show(out: Mapping[str, Any]) -> None:
 
 
 def show_all(out: Mapping[str, Any]) -> None:
-    """Print the figures of ``studio bench load``: typists, newcomers, and queries if they were run."""
+    """Print typists, newcomers, and queries if they were run; or a comparison of systems."""
+    if "systems" in out:
+        show_compared(out)
+        return
     show_typists(out)
     if "newcomers" in out:  # absent from older files
         show_newcomers(out["newcomers"])

@@ -240,8 +240,6 @@ def bench_replicas(setting: ReplicasSetting) -> dict[str, Any]:
         )
         if is_wrong
     ]
-    if not setting.quiet:
-        show(out)
     return out
 
 

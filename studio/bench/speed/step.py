@@ -54,12 +54,7 @@ def bench_step(setting: StepSetting) -> dict[str, Any]:
         progress.advance(bar)
     rows = [_with_floors(run, _alone(runs, run["context"])) for run in runs]
     out = setting.subject.about() | {"bandwidth_gb_s": bandwidth / 1e9, "steps": setting.steps}
-    out |= {"runs": rows, "pool": pool, "stock": stock}
-    if not setting.quiet:
-        show(out)
-        if stock and "left_out" in stock:
-            print_line(stock["left_out"], err=True)
-    return out
+    return out | {"runs": rows, "pool": pool, "stock": stock}
 
 
 def _timed(voice: Voice, rows: int, context: int, setting: StepSetting) -> dict[str, Any]:
@@ -207,7 +202,9 @@ def show(out: Mapping[str, Any]) -> None:
     print_table(title, columns, rows, f"{floor}; {gain}")
     if pool := out.get("pool"):
         show_pool(pool)
-    if (stock := out["stock"]) and "left_out" not in stock:
+    if (stock := out["stock"]) and "left_out" in stock:
+        print_line(stock["left_out"], err=True)
+    elif stock:
         about = f"transformers {stock['version']}, {stock['model']}, static cache"
         _show_beside(out, stock, f"The same decoder in a stock generate loop ({about})", "stock, ms a token")
 

@@ -21,8 +21,6 @@ def compare_systems(setting: AnySetting, measure: Callable[[AnySetting], dict[st
         raise BadOption("the systems to compare are not allowed", f"name 2 to {MOST}, each once")
     alone = {name: replace(setting, system=(name,), quiet=True) for name in names}
     out: dict[str, Any] = {"systems": {name: measure(one) for name, one in alone.items()}}
-    if not setting.quiet:
-        show_compared(out)
     return out
 
 

@@ -47,10 +47,7 @@ def bench_type(setting: TypeSetting) -> dict[str, Any]:
         closing(open_voices(setting.voices, best(), setting.device, names)) as engine,
         closing(Session(engine, SpeakRequest(voice=setting.voice), NULL)) as session,
     ):
-        out = asyncio.run(_measure(setting, session, texts, lines))
-    if not setting.quiet:
-        show(out)
-    return out
+        return asyncio.run(_measure(setting, session, texts, lines))
 
 
 async def _measure(

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
-from rich.progress import track
 from starlette.types import Message
 from starlette.websockets import WebSocket
 
@@ -30,7 +29,7 @@ from studio.core.sound_files import read_mono
 from studio.core.traces.textgrid import TextGridEntry, TextGridTier, write_tiers
 from studio.inspection.batch import measure
 from studio.measure.latency import percentiles
-from studio.measure.report import no_bar, print_table
+from studio.measure.report import bar, print_table
 from studio.serve.live.socket import SpeakSession
 from studio.serve.settings import ServeSettings
 from studio.serve.trace_store import TraceStore
@@ -59,7 +58,7 @@ def bench_wire(setting: WireSetting) -> dict[str, Any]:
         asyncio.run(_serve(_Prepares(utterance), client, Path(folder), 30.0 + _LIMIT_S * frames))
         process_s = time.process_time() - began_s
     clock_ms, cpu_ms = 1000.0 * np.diff(client.moments_s, axis=0).T / setting.block
-    figures = {
+    return {
         "frames": blocks * setting.block,
         "block": setting.block,
         "clock_ms": percentiles([*clock_ms]) | {"mean": float(clock_ms.mean())},
@@ -67,9 +66,6 @@ def bench_wire(setting: WireSetting) -> dict[str, Any]:
         "process_ms": 1000.0 * process_s / frames,
         "target_ms": TARGET_MS,
     }
-    if not setting.quiet:
-        show_wire(figures)
-    return figures
 
 
 @contextmanager
@@ -239,8 +235,8 @@ def bench_measure(setting: MeasuringSetting) -> dict[str, Any]:
     sounds = _sounds(setting.sounds)
     with tempfile.TemporaryDirectory() as scratch:
         draw = random.Random(setting.seed)
-        bar = track(range(setting.clips), "making clips", disable=no_bar(setting.quiet))
-        audio_s = sum(_write(Path(scratch), number, sounds, draw) for number in bar)
+        clips = bar(range(setting.clips), "making clips", setting.quiet)
+        audio_s = sum(_write(Path(scratch), number, sounds, draw) for number in clips)
         began_s = time.perf_counter()
         measurements = measure([scratch], with_pitch=setting.with_pitch, workers=setting.workers)
         wall_s = time.perf_counter() - began_s
@@ -256,8 +252,6 @@ def bench_measure(setting: MeasuringSetting) -> dict[str, Any]:
         "wall_s": wall_s,
         "x_real_time": audio_s / wall_s,
     }
-    if not setting.quiet:
-        show_measure(out)
     return out
 
 

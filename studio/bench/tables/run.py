@@ -17,7 +17,7 @@ from typing import Any
 from studio.bench.material import evaluation_run, read_texts
 from studio.bench.options import Setting
 from studio.bench.tables.definition import Net, Part, Row, TableDefinition, read_table
-from studio.bench.tables.figures import VoiceMeasurement, figures_of, show, verdict
+from studio.bench.tables.figures import VoiceMeasurement, figures_of, verdict
 from studio.bench.tables.nets import TableWorkspace, make, missing_inputs, prepare, voice_name, write_recipes
 from studio.core import durable
 from studio.core.errors import BadOption, StudioError
@@ -78,8 +78,6 @@ def make_table(setting: TableSetting) -> dict[str, Any]:
     if any(part.measure == "queries" and rows[part.place] for part in table.parts):
         out["rate_share"] = setting.rate_share
     out["parts"] = [_summed(part, rows[part.place]) for part in table.parts]
-    if not setting.quiet:
-        show(out)
     return out
 
 

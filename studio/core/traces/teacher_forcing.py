@@ -187,5 +187,10 @@ class SupportsRecomputer(Protocol):
     """An engine whose recomputations can run in another process."""
 
     def recomputer(self) -> Any:
-        """An object with the three protocols above and ``voice_folders()``; unpickled, it loads its voices anew."""
+        """An object with the protocols above, speakers and ``voice_folders()``; unpickled, it loads its voices anew."""
         ...
+
+
+def recomputer_of(engine: Any) -> Any:
+    """The engine's recomputer; an engine without one is returned, and may have the methods itself."""
+    return engine.recomputer() if isinstance(engine, SupportsRecomputer) else engine

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from studio.core.checks import to_printable
 from studio.core.errors import NeedsPackage
 from studio.inspection.bundle import pack_arrays
 from studio.inspection.comparison.common_axis import BANDS, STEP_S, TimeMap, mean_difference_db
@@ -20,6 +19,7 @@ from studio.inspection.comparison.compare import (
     spectral_difference,
     with_prosody,
 )
+from studio.inspection.facts import table
 from studio.measure.prosody import prosody
 from studio.measure.report import plain
 
@@ -181,7 +181,7 @@ def render_comparison(figures: Mapping[str, Any], names: Sequence[str]) -> "Iter
     """Terminal tables of utterances, words and pairs."""
     numbered = [f"{k + 1} {name}" for k, name in enumerate(names)]
     each = figures["utterances"]
-    yield _table(
+    yield table(
         "Utterances",
         ["", *(title for _, title in _ONE)],
         ([name, *(one[key] for key, _ in _ONE)] for name, one in zip(numbered, each, strict=True)),
@@ -193,13 +193,13 @@ def render_comparison(figures: Mapping[str, Any], names: Sequence[str]) -> "Iter
             yield f"{numbered[k]}: where its words lie is not known; put a TextGrid with the tier words beside it"
     if figures["words"]:
         columns = ["word", *(f"{k + 1}" for k in range(len(names)))]
-        yield _table(
+        yield table(
             "Words: start and duration (ms)",
             columns,
             ([word["text"], *(_span(one) for one in word["said"])] for word in figures["words"]),
         )
         if any(one and one["pitch_hz"] for word in figures["words"] for one in word["said"]):
-            yield _table(
+            yield table(
                 "Words: pitch (Hz) and level (dB of full scale)",
                 columns,
                 ([word["text"], *(_sound(one) for one in word["said"])] for word in figures["words"]),
@@ -208,7 +208,7 @@ def render_comparison(figures: Mapping[str, Any], names: Sequence[str]) -> "Iter
         [f"{pair['other'] + 1} against {pair['one'] + 1}", *(pair[key] for key, _ in _PAIR)]
         for pair in figures["pairs"]
     )
-    yield _table(
+    yield table(
         "Pairs: medians over words; pitch, level and times of the first number less the second's",
         ["", *(title for _, title in _PAIR)],
         rows,
@@ -226,21 +226,3 @@ def _sound(word: Mapping[str, Any] | None) -> str:
         return "-"
     pitch = f"{word['pitch_hz']:.0f}" if word["pitch_hz"] else "-"
     return f"{pitch} {word['level_db']:.0f}" if word["level_db"] is not None else pitch
-
-
-def _table(title: str, columns: Sequence[str], rows: Iterable[Iterable[object]]) -> "RenderableType":
-    from rich.markup import escape
-    from rich.table import Table
-
-    table = Table(title=title, title_justify="left")
-    for index, column in enumerate(columns):
-        table.add_column(column, justify="left" if index == 0 else "right", overflow="fold")
-    for one in rows:
-        table.add_row(*(_cell(value) if not isinstance(value, str) else escape(to_printable(value)) for value in one))
-    return table
-
-
-def _cell(value: object) -> str:
-    if value is None or value != value:  # NaN
-        return "-"
-    return f"{value:,.2f}" if isinstance(value, float) else str(value)

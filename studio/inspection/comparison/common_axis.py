@@ -178,11 +178,6 @@ def spectrogram_db(pcm: np.ndarray, rate_hz: int, at_s: np.ndarray, high_hz: flo
     return out
 
 
-def difference_db(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """``one`` minus ``other``, dB: float32 [bands, N]; NaN where either has no sound."""
-    return one - other
-
-
 def on_axis(pcm: np.ndarray, rate_hz: int, laid: TimeMap, at_s: np.ndarray, high_hz: float) -> np.ndarray:
     """The spectrogram of an utterance at axis times: float32 [bands, N]; NaN where ``own_s`` is constant."""
     own_s = laid.own(at_s)

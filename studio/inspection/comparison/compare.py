@@ -15,13 +15,12 @@ from studio.inspection.comparison.common_axis import (
     HIGH_HZ,
     TimeMap,
     columns_s,
-    difference_db,
     match_words,
     on_axis,
     stretched,
     unstretched,
 )
-from studio.inspection.facts import facts
+from studio.inspection.facts import facts, median
 from studio.inspection.textgrid import word_spans
 from studio.inspection.timeline import Timeline, timeline
 from studio.measure.prosody import Prosody
@@ -191,11 +190,9 @@ def pair_figures(rows: Sequence[Sequence[ComparedWord | None]], one: int, other:
         words=len(pairs),
         duration_r=float(np.corrcoef(first, second)[0, 1]) if has_spread else None,
         duration_ratio=float(second.sum() / first.sum()) if first.sum() > 0 else None,
-        pitch_st=_middle(12.0 * float(np.log2(b.pitch_hz / a.pitch_hz)) for a, b in pairs if a.pitch_hz and b.pitch_hz),
-        level_db=_middle(
-            b.level_db - a.level_db for a, b in pairs if a.level_db is not None and b.level_db is not None
-        ),
-        known_to_heard_ms=_middle(
+        pitch_st=median(12.0 * float(np.log2(b.pitch_hz / a.pitch_hz)) for a, b in pairs if a.pitch_hz and b.pitch_hz),
+        level_db=median(b.level_db - a.level_db for a, b in pairs if a.level_db is not None and b.level_db is not None),
+        known_to_heard_ms=median(
             b.known_to_heard_ms - a.known_to_heard_ms
             for a, b in pairs
             if a.known_to_heard_ms is not None and b.known_to_heard_ms is not None
@@ -218,10 +215,10 @@ def spectral_difference(comparison: UtteranceComparison, one: int, other: int, *
     at_s, maps = columns_s(comparison.length_s(stretch=stretch)), comparison.maps(stretch=stretch)
     pair = [comparison.utterances[k].trace for k in (one, other)]
     high_hz = min(HIGH_HZ, *(trace.rate_hz / 2.0 for trace in pair))  # present in both
-    pictures = [
+    ours, theirs = (
         on_axis(trace.pcm, trace.rate_hz, maps[k], at_s, high_hz) for k, trace in zip((one, other), pair, strict=True)
-    ]
-    return difference_db(*pictures)
+    )
+    return ours - theirs  # NaN where either has no sound
 
 
 def clock_figures(utterance: ComparedUtterance) -> Mapping[str, Any]:
@@ -264,11 +261,6 @@ def _share(ours: ComparedUtterance, utterance: ComparedUtterance) -> float:
     """Matched words over the words of the shorter text; 1 where one text is unknown."""
     shorter = min(len(ours.texts), len(utterance.texts))
     return len(match_words(ours.texts, utterance.texts)) / shorter if shorter else 1.0
-
-
-def _middle(values: Any) -> float | None:
-    there = list(values)
-    return float(np.median(there)) if there else None
 
 
 MAX_CHARS = 60

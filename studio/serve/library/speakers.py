@@ -11,7 +11,7 @@ from pydantic import Field
 from starlette.concurrency import run_in_threadpool
 
 from studio.core.speakers import CONSENT, LIMITS, MAX_SPEECH_S, MIN_SPEECH_S, SENTENCE, SpeakerRequest, SupportsSpeakers
-from studio.core.traces.teacher_forcing import NotSupported
+from studio.core.traces.teacher_forcing import NotSupported, recomputer_of
 from studio.measure.references import MAX_FILE_BYTES, read_reference
 from studio.serve.auth import TokenAuth
 from studio.serve.middleware.bodies import FileRoute
@@ -81,12 +81,14 @@ def _add(engine: Any, _: Any, body: bytes, voice: str, name: str, text: str, by:
 
 
 def _speakers_of(engine: Any) -> SupportsSpeakers:
+    engine = recomputer_of(engine)
     if not isinstance(engine, SupportsSpeakers):
         raise NotSupported("this server's engine does not support added speakers", "use `studio voices speaker add`")
     return engine
 
 
 def _listed(engine: Any) -> dict[str, Any]:
+    engine = recomputer_of(engine)
     speakers = engine.speakers() if isinstance(engine, SupportsSpeakers) else None
     return {
         "voices": [asdict(one) for one in speakers.voices()] if speakers else [],

@@ -14,11 +14,11 @@ import numpy as np
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 import studio.systems.line_runner
-from studio.systems.adapters.processes import environment, kill, last_line, start
-from studio.systems.adapters.sockets import SampleBytes, while_sending
+from studio.systems.adapters.programs import environment, kill, last_line, start
+from studio.systems.adapters.sockets import while_sending
 from studio.systems.base import MAX_MESSAGE_BYTES, CharTimes, LiveAdapter
 from studio.systems.settings import LinesSystem, PythonSystem
-from studio.systems.sound import HIGHEST_RATE_HZ, LOWEST_RATE_HZ, RATE_HZ, Resampler, SystemFailed
+from studio.systems.sound import HIGHEST_RATE_HZ, LOWEST_RATE_HZ, RATE_HZ, SampleBytes, SystemFailed
 
 _LONGEST_LINE_BYTES = 65_536
 Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -179,14 +179,13 @@ async def _send(program: _Program, texts: AsyncIterator[str], speaker: str) -> N
 
 
 async def _received(program: _Program) -> AsyncIterator[np.ndarray | CharTimes]:
-    samples = SampleBytes()
-    resampler = None if program.rate_hz == RATE_HZ else Resampler(program.rate_hz)
+    samples = SampleBytes(program.rate_hz)
     while True:
         match await program.answer():
             case AudioHead() as head:
                 pcm = samples.feed(await program.sound(head.bytes))
                 if len(pcm):
-                    yield pcm if resampler is None else resampler.feed(pcm)
+                    yield pcm
             case Word() as word:
                 yield CharTimes(word.char_start, word.char_end, word.start_s, word.end_s, "aligner")
             case Error() as error:
@@ -194,8 +193,7 @@ async def _received(program: _Program) -> AsyncIterator[np.ndarray | CharTimes]:
             case End() if not program.has_whole_text:
                 raise SystemFailed("the system ended its speech before the text had ended", "see docs/systems.md")
             case End():
-                if resampler is not None:
-                    yield resampler.finish()
+                yield samples.finish()
                 return
             case Ready():
                 pass

@@ -12,10 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from studio.systems.adapters.sockets import SampleBytes, broke_off, connected, json_object, socket_url, while_sending
-from studio.systems.base import LiveAdapter
-from studio.systems.settings import RealtimeSystem, secret
-from studio.systems.sound import RATE_HZ, Resampler, SystemFailed
+from studio.systems.adapters.sockets import SocketAdapter, broke_off, json_object
+from studio.systems.settings import RealtimeSystem
+from studio.systems.sound import RATE_HZ, SampleBytes, SystemFailed
 
 Message = dict[str, Any]
 _TURN = {"turn_id": "1"}
@@ -109,23 +108,22 @@ DIALECTS = {
 }
 
 
-class RealtimeAdapter(LiveAdapter):
-    """One socket for each utterance."""
+class RealtimeAdapter(SocketAdapter):
+    """A system with one of the dialects."""
 
     def __init__(self, system: RealtimeSystem) -> None:
-        self._system, self._dialect = system, DIALECTS[system.dialect]
+        super().__init__(system)
+        self._dialect = DIALECTS[system.dialect]
+        self.subprotocol = self._dialect.subprotocol
         cannot = ["no options", "no revision", "no word times: they are estimates"]
         self.cannot = tuple(cannot if self._dialect.flush else [*cannot, "no flush"])
 
-    async def converse(self, texts: AsyncIterator[str], speaker: str) -> AsyncIterator[np.ndarray]:
-        key = secret(self._system.key_env)
-        url, headers = socket_url(self._system.url), {"Authorization": f"Bearer {key}"} if key else {}
-        timeout_s, key_env, protocol = self._system.timeout_s, self._system.key_env, self._dialect.subprotocol
-        async with connected(url, headers, timeout_s, key_env, protocol) as socket:
-            session = _Session(socket, self._dialect, self._dialect.greeting)
-            opening = self._dialect.opening(self._system, speaker)
-            async for piece in while_sending(session.send(opening, texts), session.received()):
-                yield piece
+    def address(self, key: str, speaker: str) -> tuple[str, dict[str, str]]:
+        return "", {"Authorization": f"Bearer {key}"} if key else {}
+
+    def talk(self, socket: Any, texts: AsyncIterator[str], speaker: str) -> tuple[Any, AsyncIterator[np.ndarray]]:
+        session = _Session(socket, self._dialect, self._dialect.greeting)
+        return session.send(self._dialect.opening(self._system, speaker), texts), session.received()
 
 
 @dataclass
@@ -138,7 +136,7 @@ class _Session:
     answered: asyncio.Event = field(default_factory=asyncio.Event)
     has_ended: bool = False
     is_empty: bool = True
-    resampler: Resampler | None = None
+    samples: SampleBytes = field(default_factory=SampleBytes)
 
     async def send(self, opening: list[tuple[Message, str]], texts: AsyncIterator[str]) -> None:
         await self._wait(self.dialect.greeting)
@@ -170,7 +168,6 @@ class _Session:
             self.answered.clear()
 
     async def received(self) -> AsyncIterator[np.ndarray]:
-        samples = SampleBytes()
         async for message in self.socket:
             if isinstance(message, bytes):
                 data = message
@@ -178,11 +175,10 @@ class _Session:
                 answer = json_object(message)
                 data = self._on_answer(answer)
                 if answer.get("type") == self.dialect.last and self.has_ended and answer.get("is_last_result", True):
-                    if self.resampler is not None:
-                        yield self.resampler.finish()
+                    yield self.samples.finish()
                     return
-            if len(pcm := samples.feed(data)):
-                yield pcm if self.resampler is None else self.resampler.feed(pcm)
+            if len(pcm := self.samples.feed(data)):
+                yield pcm
         if not (self.has_ended and self.is_empty):
             raise broke_off()
 
@@ -195,8 +191,8 @@ class _Session:
             raise SystemFailed(f"the system says: {what!s:.300}", "see its model, voice and dialect")
         sound = answer.get("audio")
         rate_hz = (sound if isinstance(sound, dict) else answer).get("sample_rate")
-        if isinstance(rate_hz, int) and rate_hz not in (0, RATE_HZ) and self.resampler is None:
-            self.resampler = Resampler(rate_hz)
+        if isinstance(rate_hz, int) and rate_hz:
+            self.samples.set_rate(rate_hz)
         if kind and kind == self.awaited:
             self.answered.set()
         return base64.b64decode(sound) if self.dialect.has_audio_field and isinstance(sound, str) else b""

@@ -2,14 +2,10 @@
 
 from typing import Any
 
-from studio.systems.adapters.cartesia import CartesiaAdapter
-from studio.systems.adapters.command import CommandAdapter
-from studio.systems.adapters.deepgram import DeepgramAdapter
-from studio.systems.adapters.elevenlabs import ElevenLabsAdapter
-from studio.systems.adapters.folder import FolderAdapter
-from studio.systems.adapters.kyutai import KyutaiAdapter
 from studio.systems.adapters.lines import LinesAdapter
 from studio.systems.adapters.openai import OpenAIAdapter
+from studio.systems.adapters.programs import CommandAdapter, FolderAdapter
+from studio.systems.adapters.providers import CartesiaAdapter, DeepgramAdapter, ElevenLabsAdapter, KyutaiAdapter
 from studio.systems.adapters.realtime import RealtimeAdapter
 from studio.systems.adapters.studio import StudioAdapter
 from studio.systems.base import Adapter

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from abc import abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
@@ -10,7 +11,8 @@ import numpy as np
 
 from studio.core.errors import needs
 from studio.core.via import via_headers
-from studio.systems.base import MAX_MESSAGE_BYTES, is_here, refusal
+from studio.systems.base import MAX_MESSAGE_BYTES, CharTimes, LiveAdapter, is_here, refusal
+from studio.systems.settings import secret
 from studio.systems.sound import SystemFailed
 
 
@@ -72,18 +74,30 @@ async def while_sending(sending: Coroutine[Any, Any, None], received: AsyncItera
             sender.exception()  # mark it as retrieved: it was raised above, or the socket's error says more
 
 
-class SampleBytes:
-    """Bytes of s16le as samples; a message may end within a sample."""
+class SocketAdapter(LiveAdapter):
+    """A system with one socket for each utterance."""
 
-    def __init__(self) -> None:
-        self._rest = b""
+    subprotocol = ""
 
-    def feed(self, data: bytes) -> np.ndarray:
-        """Samples int16 [T] that these bytes complete; T may be 0."""
-        data = self._rest + data
-        whole = len(data) - len(data) % 2
-        self._rest = data[whole:]
-        return np.frombuffer(data[:whole], "<i2").astype(np.int16)
+    def __init__(self, system: Any) -> None:
+        self._system = system
+
+    async def converse(self, texts: AsyncIterator[str], speaker: str) -> AsyncIterator[np.ndarray | CharTimes]:
+        path, headers = self.address(secret(self._system.key_env), speaker)
+        url, timeout_s, key_env = socket_url(self._system.url) + path, self._system.timeout_s, self._system.key_env
+        async with connected(url, headers, timeout_s, key_env, self.subprotocol) as socket:
+            async for piece in while_sending(*self.talk(socket, texts, speaker)):
+                yield piece
+
+    @abstractmethod
+    def address(self, key: str, speaker: str) -> tuple[str, dict[str, str]]:
+        """What follows the system's URL, and the headers; ``key`` may be empty."""
+
+    @abstractmethod
+    def talk(
+        self, socket: Any, texts: AsyncIterator[str], speaker: str
+    ) -> tuple[Coroutine[Any, Any, None], AsyncIterator[np.ndarray | CharTimes]]:
+        """A coroutine that sends the texts, and the sound and times that are received meanwhile."""
 
 
 def json_object(message: str | bytes) -> dict[str, Any]:

@@ -80,22 +80,15 @@ def shards(corpus: Path) -> list[Path]:
 def all_labels(shard: Path) -> Iterator[dict[str, Any]]:
     """All labels of a shard. Raises BadFile if one is damaged."""
     path = shard / "labels.jsonl"
-    try:
-        with path.open(encoding="utf-8") as file:
-            lines = list(file)
-    except (OSError, ValueError) as error:
-        raise _damaged(f"{path}", error) from error
+    do = "remove the shard, and make it again"
+    with bad_file(f"{path} is damaged", do, ValueError), path.open(encoding="utf-8") as file:
+        lines = list(file)
     for at, line in enumerate(lines, 1):
-        try:
+        damaged = f"line {at} of {path} is damaged"
+        with bad_file(damaged, do, ValueError, RecursionError):
             label = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise _damaged(f"line {at} of {path}", error) from error
-        _check_label(label, lambda what, _, at=at: _damaged(f"line {at} of {path}", what))
+        _check_label(label, lambda what, _, damaged=damaged: BadFile(f"{damaged}: {what!s:.200}", do))
         yield {"kind": "", **label}
-
-
-def _damaged(what: str, why: object) -> BadFile:
-    return BadFile(f"{what} is damaged: {why!s:.200}", "remove the shard, and make it again")
 
 
 def _check_label(label: Any, error: Callable[[str, str], BadFile]) -> None:

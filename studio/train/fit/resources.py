@@ -10,7 +10,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from studio.core.errors import BadFile, BadOption
+from studio.core.errors import BadFile, BadOption, bad_file
 from studio.engine.nets.loading import dequantise
 
 try:
@@ -80,10 +80,9 @@ _MIN_SHARED = 0.1  # share of the parameters; a smaller share is only the tables
 
 def read_weights(path: Path) -> dict[str, Tensor]:
     """Weights of a training or a voice, in any number format. Raises BadFile."""
-    try:
+    do = "give one that a training or a voice wrote"
+    with bad_file(f"{path} is no file of weights", do, SafetensorError, ValueError):
         return dequantise(load_file(path))
-    except (SafetensorError, OSError, ValueError) as error:
-        raise BadFile(f"{path} is no file of weights ({error})", "give one that a training or a voice wrote") from error
 
 
 def load_initial_weights(

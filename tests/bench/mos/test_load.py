@@ -5,7 +5,7 @@ import json
 import pytest
 from mos.postgres import server
 
-from studio.bench.mos.load import MosLoadSetting, bench_mos_load
+from studio.bench.mos.load import MosLoadSetting, bench_mos_load, show
 from studio.bench.mos.site import AcknowledgedAnswer, audit, audit_site, copy_files, make_site
 from studio.core.errors import BadOption
 from studio.measure.report import plain
@@ -73,6 +73,7 @@ def test_dozen_raters_lose_nothing(capsys):
     assert out["answer_ms"]["p50"] <= out["answer_ms"]["p95"] <= out["answer_ms"]["p99"]
     assert (out["settings"]["journal_mode"], out["settings"]["synchronous"]) == ("wal", "2")
     json.dumps(plain(out), allow_nan=False)
+    show(out)
     assert "12 raters x 3 trials" in capsys.readouterr().out
 
 

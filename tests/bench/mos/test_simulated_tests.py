@@ -101,7 +101,7 @@ def test_raters_are_as_specified():
 
 def test_redirected_output_has_no_lines_of_a_progress_bar(capfd):
     """Eleven preceded the table."""
-    bench_mos_coverage(CoverageSetting(runs=1, population_size=200, tests=("mos",)))
+    show(bench_mos_coverage(CoverageSetting(runs=1, population_size=200, tests=("mos",))))
     assert capfd.readouterr().out.lstrip(" ").startswith("Coverage, 1 tests per cell")
 
 

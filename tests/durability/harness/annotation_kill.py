@@ -31,7 +31,7 @@ from studio.annotation.edits import (
     edit_to_dict,
 )
 from studio.annotation.layers import AnnotationMark
-from studio.bench.durability import AnnotationKillSetting, show_annotation_kill
+from studio.bench.durability import AnnotationKillSetting
 from studio.bench.mos.server import PROGRAM, BareServer, bare_server
 from studio.bench.page.browser import PageFailed
 from studio.core.clips import wav_bytes
@@ -129,7 +129,7 @@ def bench_annotation_kill(setting: AnnotationKillSetting) -> dict[str, Any]:
             ended.set()
             for one in threads:
                 one.join(_PATIENCE_S)
-    out = {
+    return {
         "plant": setting.plant,
         "kills": kills,
         "annotators": setting.annotators,
@@ -139,9 +139,6 @@ def bench_annotation_kill(setting: AnnotationKillSetting) -> dict[str, Any]:
         "server": f"python {' '.join(PROGRAM)}",
         "failures": failures,
     }
-    if not setting.quiet:
-        show_annotation_kill(out)
-    return out
 
 
 def _site(folder: Path) -> tuple[str, str]:

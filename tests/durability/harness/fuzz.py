@@ -16,7 +16,7 @@ from durability.harness.served import MonitoredServer, Resources, plainly, serve
 from durability.harness.target import Routes, Target, enter_raters
 from mounted import gradio_of
 
-from studio.bench.durability import FuzzSetting, show_fuzz
+from studio.bench.durability import FuzzSetting
 from studio.bench.mos.site import make_site
 from studio.core.cards import Card
 from studio.core.errors import Busy, NeedsPackage
@@ -85,8 +85,6 @@ def _run(setting: FuzzSetting, server: MonitoredServer, target: Target) -> dict[
         "floods": floods,
     }
     out["failures"] = _failures(out, before, after, server, places)
-    if not setting.quiet:
-        show_fuzz(out)
     return out
 
 

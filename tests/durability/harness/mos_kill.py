@@ -19,7 +19,7 @@ from typing import Any
 
 from durability.harness.planted_server import program
 
-from studio.bench.durability import MosKillSetting, show_mos_kill
+from studio.bench.durability import MosKillSetting
 from studio.bench.mos.load import server_settings
 from studio.bench.mos.server import PROGRAM, BareServer, bare_server
 from studio.bench.mos.site import BenchSite, RaterLog, audit, copy_files, make_site, rater_process
@@ -75,7 +75,7 @@ def bench_mos_kill(setting: MosKillSetting) -> dict[str, Any]:
         if setting.kills:
             log, settings, last_audit = _run_kills(setting, _site(Path(folder) / "killed"), findings)
             findings.failures += log.problems
-    out = {
+    return {
         "plant": setting.plant,
         "kills": findings.kills,
         "copies": findings.copies,
@@ -90,9 +90,6 @@ def bench_mos_kill(setting: MosKillSetting) -> dict[str, Any]:
         "server": f"python {' '.join(PROGRAM)}",
         "failures": findings.failures,
     }
-    if not setting.quiet:
-        show_mos_kill(out)
-    return out
 
 
 def _site(folder: Path) -> BenchSite:

@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 from rich.progress import Progress
 
-from studio.bench.durability import ReplaySetting, show_replay
+from studio.bench.durability import ReplaySetting
 from studio.bench.material import options_text, read_texts
 from studio.bench.page.browser import own_command, running_app
 from studio.core import speaking
@@ -109,8 +109,6 @@ def bench_replay(setting: ReplaySetting) -> dict[str, Any]:
         "made_otherwise": sorted({difference for one in found for difference in one["differences"]}),
         "failures": sum(not one["is_same"] for one in found),
     }
-    if not setting.quiet:
-        show_replay(out)
     return out
 
 

@@ -15,7 +15,7 @@ from durability.harness.pulse import pulse
 from durability.harness.served import MonitoredServer, served
 from websockets.sync.client import ClientConnection, connect
 
-from studio.bench.durability import HEALTH_TARGET_MS, SILENCE_TARGET_MS, FloodSetting, show_flood
+from studio.bench.durability import HEALTH_TARGET_MS, SILENCE_TARGET_MS, FloodSetting
 from studio.bench.mos.site import make_site
 from studio.bench.page.inspect import write_repeated
 from studio.core.packets import unpack_packet
@@ -89,8 +89,6 @@ def bench_flood(setting: FloodSetting) -> dict[str, Any]:
         )
         if one[key] > target
     ]
-    if not setting.quiet:
-        show_flood(out)
     return out
 
 

@@ -18,7 +18,7 @@ from durability.harness.served import MonitoredServer, Resources, plainly, serve
 from websockets.exceptions import WebSocketException
 from websockets.sync.client import ClientConnection, connect
 
-from studio.bench.durability import SOAK_TARGET_MIB, SoakSetting, show_soak
+from studio.bench.durability import SOAK_TARGET_MIB, SoakSetting
 from studio.bench.mos.site import make_site, rater_process
 from studio.core.clips import wav_bytes
 from studio.core.files import MAX_TEXTS_BYTES, read_bounded
@@ -83,8 +83,6 @@ def bench_soak(setting: SoakSetting) -> dict[str, Any]:
             heard.problems += log.problems
     out = _figures(setting, heard, samples, health_ms) | {"answers": answers, "log": trouble[:20]}
     out["failures"] = _failures(out, heard)
-    if not setting.quiet:
-        show_soak(out)
     return out
 
 

@@ -320,7 +320,7 @@ def test_a_recording_becomes_a_speaker_of_a_loaded_voice(tmp_path: Path) -> None
 def test_a_recording_is_no_speaker_of_a_model_that_attends_to_its_speaker(tmp_path: Path) -> None:
     for family, takes in (("kyutai", False), (PREFIXED, True)):
         with closing(tiny_engine(tmp_path / family, 2, family=family)) as engine:
-            assert [one.name for one in engine.speakers().voices()] == (["tiny"] if takes else [])
+            assert [one.name for one in engine.recomputer().speakers().voices()] == (["tiny"] if takes else [])
 
 
 def test_a_user_adds_a_speaker_from_a_recording_without_its_text(tmp_path: Path) -> None:
@@ -328,7 +328,7 @@ def test_a_user_adds_a_speaker_from_a_recording_without_its_text(tmp_path: Path)
     write_tiny_voice(tmp_path / "voices", family=PREFIXED)
     opened = partial(open_engine, tmp_path / "voices", best(), "cpu", slots=2, speakers=tmp_path / "speakers")
     with closing(opened()) as engine:
-        added = engine.speakers().add(wanted)
+        added = engine.recomputer().speakers().add(wanted)
         assert added.length_s == 3.0
         spoken = speak_once(engine, SpeakRequest("tiny:eve"), "It is the old wall.")
         assert spoken.meta[REFERENCE]["consent_at"] == added.consent_at

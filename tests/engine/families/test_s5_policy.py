@@ -83,7 +83,7 @@ def test_a_change_of_k_holds_from_the_next_word_on():
 
 @pytest.mark.parametrize("wrong", [0, 4, -1, 1.5, "2", True])
 def test_another_look_ahead_is_refused(wrong):
-    with pytest.raises(BadOption, match=r"look-ahead k = .* is not allowed; it is a whole number from 1 to 3"):
+    with pytest.raises(BadOption, match=r"k cannot be .*; give a whole number from 1 to 3"):
         S5Options(wrong)
 
 

@@ -120,10 +120,10 @@ def test_a_change_of_window_and_scheme_in_mid_text():
     ("scheme", "m", "n", "told"),
     [
         ("S1", 2, 3, "hop n = 3 is more than window m = 2.*1 <= n <= m <= 6"),
-        ("S1", 0, 0, "window m = 0 .*from 1 to 6"),
-        ("S1", 7, 1, "window m = 7 .*from 1 to 6"),
-        ("S1", 3.0, 1, "window m = 3.0 .*from 1 to 6"),
-        ("S1", 3, 0, "hop n = 0 .*from 1 to 6"),
+        ("S1", 0, 0, "m cannot be 0; give .* from 1 to 6"),
+        ("S1", 7, 1, "m cannot be 7; give .* from 1 to 6"),
+        ("S1", 3.0, 1, "m cannot be 3.0; give .* from 1 to 6"),
+        ("S1", 3, 0, "n cannot be 0; give .* from 1 to 6"),
         ("S3", 3, 1, "S1, S2"),
     ],
 )

@@ -202,7 +202,7 @@ def test_cancel_reports_all_sent_frames():
     "options", [{"sentence_words": 0}, {"sentence_words": 61}, {"chunk_frames": True}, {"chunk_frames": "14"}]
 )
 def test_invalid_options_name_the_range(options):
-    with pytest.raises(BadOption, match=r"cannot be .* it is a whole number from 1 to 60"):
+    with pytest.raises(BadOption, match=r"cannot be .*; give a whole number from 1 to 60"):
         T5Options(**options)
 
 

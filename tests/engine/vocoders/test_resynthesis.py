@@ -78,7 +78,7 @@ def test_the_voice_of_a_family_is_faded_as_its_paper_says(tmp_path: Path) -> Non
         mels = dmel.dequantise(torch.from_numpy(np.array(spoken.frames)))
         spans = segment_spans(spoken, dmel.TIME_BASE.frame_samples)
         wanted = vocode_by_segment(found.voice("tiny").vocoder, mels, spans, 3, FADES["hann"])
-        made = found.vocode_overlapped(spoken).pcm
+        made = found.recomputer().vocode_overlapped(spoken).pcm
         assert (made[: len(wanted)] == wanted[: len(made)]).all()
         otherwise = vocode_by_segment(found.voice("tiny").vocoder, mels, spans, 3)
         assert (made[: len(wanted)] != otherwise[: len(made)]).any()
@@ -87,8 +87,8 @@ def test_the_voice_of_a_family_is_faded_as_its_paper_says(tmp_path: Path) -> Non
 
 
 def test_the_trace_is_the_same_utterance_with_another_sound(engine: LocalEngine, spoken: Trace, tmp_path: Path) -> None:
-    assert isinstance(engine, SupportsOverlappedVocoding)
-    made = engine.vocode_overlapped(spoken)
+    assert isinstance(engine.recomputer(), SupportsOverlappedVocoding)
+    made = engine.recomputer().vocode_overlapped(spoken)
     mels = dmel.dequantise(torch.from_numpy(np.array(spoken.frames)))
     wanted = vocode_by_segment(
         engine.voice("tiny").vocoder, mels, segment_spans(spoken, dmel.TIME_BASE.frame_samples), 3
@@ -105,16 +105,15 @@ def test_the_trace_is_the_same_utterance_with_another_sound(engine: LocalEngine,
     with pytest.raises(BadFile, match="vocoded again"):
         _ = again.request
     with pytest.raises(BadFile, match="a voice has spoken"):
-        engine.vocode_overlapped(again)
+        engine.recomputer().vocode_overlapped(again)
 
 
 def test_what_was_spoken_live_is_vocoded_again_and_what_nobody_spoke_is_not(engine: LocalEngine, spoken: Trace) -> None:
     """Wherever its text came from; the fake engine is held to it, too."""
-    for one in (engine, FakeEngine()):
+    for one in (engine.recomputer(), FakeEngine()):
         for source in ("keyboard", "stream"):
-            assert len(one.vocode_overlapped(replace(spoken, meta={**spoken.meta, "source": source})).pcm) == len(
-                spoken.pcm
-            )
+            again = one.vocode_overlapped(replace(spoken, meta={**spoken.meta, "source": source}))
+            assert len(again.pcm) == len(spoken.pcm)
         for source in ("recording", "forced", "overlapped"):
             with pytest.raises(BadFile, match="a voice has spoken"):
                 one.vocode_overlapped(replace(spoken, meta={**spoken.meta, "source": source}))
@@ -122,16 +121,16 @@ def test_what_was_spoken_live_is_vocoded_again_and_what_nobody_spoke_is_not(engi
 
 def test_what_cannot_be_vocoded_again_is_told(engine: LocalEngine, spoken: Trace) -> None:
     with pytest.raises(CallerGone):
-        engine.vocode_overlapped(spoken, lambda: False)
+        engine.recomputer().vocode_overlapped(spoken, lambda: False)
     with pytest.raises(BadFile, match="no frames"):
-        engine.vocode_overlapped(replace(spoken, frames=np.zeros((0, 80), np.uint8)))
+        engine.recomputer().vocode_overlapped(replace(spoken, frames=np.zeros((0, 80), np.uint8)))
     with pytest.raises(BadFile, match="no frames"):
-        engine.vocode_overlapped(
+        engine.recomputer().vocode_overlapped(
             replace(spoken, events=[one for one in spoken.events if not isinstance(one, ev.Segment)])
         )
     with pytest.raises(BadVoice, match="have changed since"):
-        engine.vocode_overlapped(replace(spoken, meta={**spoken.meta, "checkpoint_sha256": {"a": "b"}}))
+        engine.recomputer().vocode_overlapped(replace(spoken, meta={**spoken.meta, "checkpoint_sha256": {"a": "b"}}))
     with pytest.raises(BadVoice, match="not available"):
-        engine.vocode_overlapped(replace(spoken, meta={**spoken.meta, "voice": "gone"}))
+        engine.recomputer().vocode_overlapped(replace(spoken, meta={**spoken.meta, "voice": "gone"}))
     with pytest.raises(BadFile, match="another acoustic tokenizer"):
-        engine.vocode_overlapped(replace(spoken, frames=spoken.frames[:, :7]))
+        engine.recomputer().vocode_overlapped(replace(spoken, frames=spoken.frames[:, :7]))

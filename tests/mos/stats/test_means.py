@@ -14,7 +14,7 @@ from scipy.stats import ttest_rel
 from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.sandwich_covariance import cov_cluster
 
-from studio.bench.mos.family import FamilyCell, bench_mos_family, show_family
+from studio.bench.mos.margins import FamilyCell, bench_mos_family, show_family
 from studio.bench.mos.settings import FamilySetting
 from studio.core.errors import BadOption
 from studio.measure.report import as_markdown

@@ -10,9 +10,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from studio.core.errors import BadOption
 from studio.core.events import EOS_AT, Eos, Event, Segment, WordStart
-from studio.core.options import OptionSpec
+from studio.core.options import OptionSpec, merge_options
 from studio.core.text.words import ClauseRule
 from studio.engine.families.base import RowOutput
 from studio.engine.families.common.rows import ClauseRow, FrameOutput, RowSetup, estimate_word_events
@@ -42,10 +41,7 @@ class RichTtsOptions:
     n: int = 4
 
     def __post_init__(self) -> None:
-        if self.mode not in MODES:
-            raise BadOption(f"mode cannot be {self.mode!r:.100}", f"it is {' or '.join(MODES)}")
-        if type(self.n) is not int or not 1 <= self.n <= LARGEST_NGRAM:  # bool is an int
-            raise BadOption(f"n cannot be {self.n!r:.100}", f"it is a whole number from 1 to {LARGEST_NGRAM}")
+        merge_options(option_specs(self), vars(self), {})
 
     @property
     def pieces(self) -> ClauseRule:
@@ -70,7 +66,13 @@ def option_specs(default: RichTtsOptions) -> tuple[OptionSpec, ...]:
             choices=MODES,
         ),
         OptionSpec(
-            "n", "int", default.n, "Words of a piece", "in mode ngram: words read and spoken at once", low=1, high=6
+            "n",
+            "int",
+            default.n,
+            "Words of a piece",
+            "in mode ngram: words read and spoken at once",
+            low=1,
+            high=LARGEST_NGRAM,
         ),
     )
 

@@ -6,8 +6,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from studio.core.errors import BadOption
-from studio.core.options import OptionSpec
+from studio.core.options import OptionSpec, merge_options
 from studio.engine.families.common.rows import ALL_WORDS, WordTracker, check_finite
 
 LARGEST_LOOK_AHEAD = 3
@@ -20,10 +19,7 @@ class S5Options:
     k: int = 2
 
     def __post_init__(self) -> None:
-        if type(self.k) is not int or not 1 <= self.k <= LARGEST_LOOK_AHEAD:  # bool is an int
-            raise BadOption(
-                f"look-ahead k = {self.k!r} is not allowed", f"it is a whole number from 1 to {LARGEST_LOOK_AHEAD}"
-            )
+        merge_options(OPTION_SPECS, vars(self), {})
 
     @property
     def look_ahead_words(self) -> int:
@@ -33,7 +29,7 @@ class S5Options:
 
 OPTION_SPECS = (
     OptionSpec(
-        "k", "int", S5Options().k, "Look-ahead", "words read beyond the one spoken", low=1, high=LARGEST_LOOK_AHEAD
+        "k", "int", S5Options.k, "Look-ahead", "words read beyond the one spoken", low=1, high=LARGEST_LOOK_AHEAD
     ),
 )
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from studio.core.errors import BadOption
-from studio.core.options import OptionSpec
+from studio.core.options import OptionSpec, merge_options
 from studio.text.inline_phonemes import without_pronunciation
 
 LARGEST_WINDOW = 6
@@ -26,13 +26,7 @@ class SpeakStreamOptions:
     n: int = 1
 
     def __post_init__(self) -> None:
-        if self.scheme not in SCHEMES:
-            raise BadOption(f"there is no scheme {self.scheme!r}", f"it is one of {', '.join(SCHEMES)}")
-        for name, value in (("window m", self.m), ("hop n", self.n)):
-            if type(value) is not int or not 1 <= value <= LARGEST_WINDOW:  # bool is an int
-                raise BadOption(
-                    f"{name} = {value!r} is not allowed", f"it is a whole number from 1 to {LARGEST_WINDOW}"
-                )
+        merge_options(OPTION_SPECS, vars(self), {})
         if self.n > self.m:
             raise BadOption(
                 f"hop n = {self.n} is more than window m = {self.m}",

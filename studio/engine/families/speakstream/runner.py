@@ -18,6 +18,7 @@ from studio.engine.families.common.runner import (
     DecodeModule,
     DmelFamily,
     Form,
+    FrameSlots,
     PrefillModule,
     allocate_cache,
     form_on,
@@ -35,11 +36,11 @@ from studio.engine.families.speakstream.policy import (
     SpeakStreamOptions,
 )
 from studio.engine.families.speakstream.row import SpeakStreamRow
-from studio.engine.families.speakstream.slots import SpeakStreamSlots
 from studio.engine.families.speakstream.teacher_forcing import ATTENDS_TO, SpeakStreamTeacherForcing
 from studio.engine.nets.cached_decoder import CachedDecoder
 from studio.engine.nets.cpu.decoder import EXACT_TOKENS
 from studio.engine.nets.frame_decoder import FrameDecoder, FrameEmbeddingTable
+from studio.engine.nets.kv_cache import KVCache
 from studio.engine.nets.linear import NumberFormat, RowwiseLinear, check_format
 from studio.engine.nets.loading import load_weights
 from studio.engine.tokenizers import dmel
@@ -47,6 +48,21 @@ from studio.engine.tokenizers import dmel
 # At m = 6 and .3 s a word, 600 frames with their segments' text take 2,750 tokens, and a segment up to 480 more;
 # the rest keeps older checkpoints restorable.
 CAPACITY_TOKENS = 4096
+
+
+class SpeakStreamSlots(FrameSlots):
+    """KV cache, speakers [slots] and sampling state of all rows."""
+
+    def __init__(self, cache: KVCache) -> None:
+        super().__init__(cache)
+        self.cache = cache
+        self.speaker = torch.zeros(cache.slots, dtype=torch.int64)
+
+    def start(self, slot: int, span: tuple[int, int], speaker: int, temperature: float, seed: int, frame: int) -> None:
+        """Set a slot's first and next token position, its speaker and its sampling state."""
+        self.cache.start[slot], self.cache.length[slot] = span
+        self.speaker[slot] = speaker
+        self.seek(slot, temperature, seed, frame)
 
 
 class FrameDecoderRunner:

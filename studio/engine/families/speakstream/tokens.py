@@ -1,7 +1,7 @@
 """Tokens of SpeakStream and RichTTS on a GPU: their inputs as rows of one embedding table."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,12 +11,14 @@ from studio.engine.families.common.runner import join_heads
 from studio.engine.families.common.token_module import TokenModule, max_tokens
 from studio.engine.families.speakstream.model import SpeakStream
 from studio.engine.families.speakstream.policy import BOS, SegmentInput, SegmentPrefill
-from studio.engine.families.speakstream.slots import SpeakStreamSlots
 from studio.engine.nets.cuda.decoder import CudaDecoder
 from studio.engine.nets.cuda.frame_step import EmbeddingTable, FrameStep, TokenRows
 from studio.engine.nets.frame_decoder import FrameDecoder
 from studio.engine.nets.kv_cache import KVCache
 from studio.engine.tokenizers import dmel
+
+if TYPE_CHECKING:
+    from studio.engine.families.speakstream.runner import SpeakStreamSlots
 
 
 class FrameDecoderTokens:
@@ -32,24 +34,24 @@ class FrameDecoderTokens:
         self.net, self.table = net, EmbeddingTable(net.level, net.frame)
         self.symbol, self.speaker = self.table.add(net.symbol.weight), self.table.add(net.speaker.weight)
 
-    def module(self, slots: SpeakStreamSlots) -> TokenModule:
+    def module(self, slots: "SpeakStreamSlots") -> TokenModule:
         """The module of all steps."""
         net, decoder = self.net, CudaDecoder(self.net.decoder, max_tokens(slots.cache), slots.cache.keys[0].dtype)
         heads = join_heads(net.levels_out, net.eos_out)
         return TokenModule(FrameStep(decoder, self.table.joined(), self.extras, *heads, slots.cache, slots.last), self)
 
-    def cache(self, slots: SpeakStreamSlots) -> KVCache:
+    def cache(self, slots: "SpeakStreamSlots") -> KVCache:
         """See ``TokenPlanner``."""
         return slots.cache
 
-    def prefill(self, slots: SpeakStreamSlots, slot: int, row_input: Any) -> TokenRows:
+    def prefill(self, slots: "SpeakStreamSlots", slot: int, row_input: Any) -> TokenRows:
         """See ``TokenPlanner``: symbols, then frames of silence."""
         slots.start(slot, (0, 0), row_input.speaker, row_input.temperature, row_input.seed, row_input.frame)
         return TokenRows.join(
             [self.symbols(row_input.symbols, row_input.speaker), self.frames(row_input.silence, row_input.speaker)]
         )
 
-    def feedback(self, slots: SpeakStreamSlots, numbers: np.ndarray) -> TokenRows:
+    def feedback(self, slots: "SpeakStreamSlots", numbers: np.ndarray) -> TokenRows:
         """See ``TokenPlanner``."""
         speakers = self.speaker + slots.speaker.numpy()[numbers]
         return TokenRows.make(self.extras, len(numbers), self.table.bias, speakers, slots=numbers)
@@ -77,7 +79,7 @@ class SpeakStreamTokens(FrameDecoderTokens):
         self._windows = [self.table.add(one.weight) for one in (net.scheme, net.spoken, net.look_ahead)]
         self._longest_look_ahead = net.look_ahead.num_embeddings - 1
 
-    def prefill(self, slots: SpeakStreamSlots, slot: int, row_input: SegmentPrefill) -> TokenRows:
+    def prefill(self, slots: "SpeakStreamSlots", slot: int, row_input: SegmentPrefill) -> TokenRows:
         """See ``TokenPlanner``."""
         span = (row_input.start, row_input.at + row_input.known)
         slots.start(slot, span, row_input.speaker, row_input.temperature, row_input.seed, row_input.frame)
@@ -95,7 +97,7 @@ class SpeakStreamTokens(FrameDecoderTokens):
         return [frames[0], self.symbols(segment.symbols, speaker), bos, frames[1]]
 
 
-def token_modules(tokens: FrameDecoderTokens, slots: SpeakStreamSlots) -> Mapping[str, Module]:
+def token_modules(tokens: FrameDecoderTokens, slots: "SpeakStreamSlots") -> Mapping[str, Module]:
     """The modules of a family whose prefill and decode are one."""
     module = tokens.module(slots)
     return {"prefill": module, "decode": module}

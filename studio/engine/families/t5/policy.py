@@ -10,9 +10,8 @@ from itertools import chain
 
 import numpy as np
 
-from studio.core.errors import BadOption
 from studio.core.events import EOS_AT, Eos, Event, Frames, Segment
-from studio.core.options import OptionSpec
+from studio.core.options import OptionSpec, merge_options
 from studio.core.text.words import ClauseRule
 from studio.engine.families.base import RowOutput
 from studio.engine.families.common.rows import ClauseRow, RowSetup, WordTracker
@@ -38,12 +37,7 @@ class T5Options:
     chunk_frames: int = 14
 
     def __post_init__(self) -> None:
-        for name, value, most in (
-            ("sentence_words", self.sentence_words, MOST_WORDS),
-            ("chunk_frames", self.chunk_frames, MOST_CHUNK_FRAMES),
-        ):
-            if type(value) is not int or not 1 <= value <= most:  # bool is an int
-                raise BadOption(f"{name} cannot be {value!r:.100}", f"it is a whole number from 1 to {most}")
+        merge_options(OPTION_SPECS, vars(self), {})
 
     @property
     def sentences(self) -> ClauseRule:
@@ -60,7 +54,7 @@ OPTION_SPECS = (
     OptionSpec(
         "sentence_words",
         "int",
-        T5Options().sentence_words,
+        T5Options.sentence_words,
         "Longest sentence",
         "a sentence is read whole before it is spoken; longer ones are split into parts of this many words",
         low=1,
@@ -69,7 +63,7 @@ OPTION_SPECS = (
     OptionSpec(
         "chunk_frames",
         "int",
-        T5Options().chunk_frames,
+        T5Options.chunk_frames,
         "Chunk",
         "frames of 25 ms made before the first is played",
         low=1,

@@ -7,9 +7,8 @@ from itertools import chain
 
 import numpy as np
 
-from studio.core.errors import BadOption
 from studio.core.events import EOS_AT, Eos, Event, Frames, Segment
-from studio.core.options import OptionSpec
+from studio.core.options import OptionSpec, merge_options
 from studio.core.text.typography import MARKS, with_final_mark
 from studio.core.text.words import ClauseRule
 from studio.engine.families.base import RowOutput
@@ -41,14 +40,7 @@ class TacotronOptions:
     chunk_frames: int = 15
 
     def __post_init__(self) -> None:
-        if self.mode not in MODES:
-            raise BadOption(f"mode cannot be {self.mode!r:.100}", f"it is {' or '.join(MODES)}")
-        for name, value, most in (
-            ("clause_words", self.clause_words, MOST_CLAUSE_WORDS),
-            ("chunk_frames", self.chunk_frames, MOST_CHUNK_FRAMES),
-        ):
-            if type(value) is not int or not 1 <= value <= most:  # True is an int, too
-                raise BadOption(f"{name} cannot be {value!r:.100}", f"it is a whole number from 1 to {most}")
+        merge_options(OPTION_SPECS, vars(self), {})
 
     @property
     def clauses(self) -> ClauseRule:
@@ -71,7 +63,7 @@ OPTION_SPECS = (
     OptionSpec(
         "mode",
         "choice",
-        TacotronOptions().mode,
+        TacotronOptions.mode,
         "Mode",
         "part by part, or the whole text at once for comparison",
         choices=MODES,
@@ -79,7 +71,7 @@ OPTION_SPECS = (
     OptionSpec(
         "clause_words",
         "int",
-        TacotronOptions().clause_words,
+        TacotronOptions.clause_words,
         "Longest phrase",
         "words, if no comma or full stop comes before",
         low=1,
@@ -88,7 +80,7 @@ OPTION_SPECS = (
     OptionSpec(
         "chunk_frames",
         "int",
-        TacotronOptions().chunk_frames,
+        TacotronOptions.chunk_frames,
         "Chunk",
         "frames of 25 ms made before the first is played",
         low=1,
