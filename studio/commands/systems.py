@@ -76,8 +76,9 @@ def add(
     [(kind, value)] = given
     field = {"command": "command", "lines": "command", "python": "python", "folder": "folder"}.get(kind, "url")
     system = check_system(name, {"kind": kind, field: value, **values})
-    if (program := command or lines or python) and shutil.which(shlex.split(program)[0]) is None:
-        raise BadOption(f"there is no program {shlex.split(program)[0]!r:.200}", "install it, or give its whole path")
+    program = shlex.split(command or lines or python)[:1]
+    if program and "{" not in program[0] and shutil.which(program[0]) is None:  # {voice} may be a part of it
+        raise BadOption(f"there is no program {program[0]!r:.200}", "install it, or give its whole path")
     file = systems_file()
 
     def declare(declared: dict[str, Any]) -> None:

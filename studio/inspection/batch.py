@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from studio import __version__
-from studio.core.errors import BadFile, BadOption, BadText, bad_file, needs
+from studio.core.errors import BadFile, BadOption, BadText, Unavailable, bad_file, needs
 from studio.inspection.batch_tables import TABLES, Rows, rows_of
 from studio.inspection.opening import Source, find_sources, open_file, with_word_times
 from studio.inspection.textgrid import read_words
@@ -61,8 +61,8 @@ def measure(
 ) -> BatchTables:
     """Measure traces and recordings.
 
-    Raises BadFile, BadOption: there is nothing to measure, a manifest is damaged, the journal cannot be written;
-    NeedsPackage: pitch without pyworld.
+    Raises BadFile, BadOption: there is nothing to measure, a manifest is damaged; Unavailable: the journal cannot be
+    written; NeedsPackage: pitch without pyworld.
 
     Args:
         paths: files and folders (``find_sources``).
@@ -127,7 +127,7 @@ def _measure(source: Source, with_pitch: bool) -> Rows | str:
             trace, reference = with_word_times(trace, reference), []
         about = {"file": source.file, "system": source.system, "item": source.item}
         return rows_of(trace, about, reference, with_pitch=with_pitch)
-    except (BadFile, BadOption, BadText, ValueError, ArithmeticError, RecursionError) as error:
+    except (BadFile, BadOption, BadText, Unavailable, OSError, ValueError, ArithmeticError, RecursionError) as error:
         return f"{source.file}: {error}"
 
 

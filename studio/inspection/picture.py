@@ -33,7 +33,7 @@ _MOST_DB = 30.0
 
 
 def write_figure(figure: "Figure", path: Path) -> None:
-    """Write a figure into a file; the suffix is the format. Raises BadFile."""
+    """Write a figure into a file; the suffix is the format. Raises BadFile, Unavailable."""
     if path.suffix.lower() not in SUFFIXES:
         raise BadFile(f"{path} is no picture", f"give a file that ends in {', '.join(SUFFIXES)}")
     with bad_file(f"{path} cannot be written", "give another place"):

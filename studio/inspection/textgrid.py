@@ -24,7 +24,7 @@ def word_spans(trace: Trace) -> list[SpokenSpan]:
 def write_textgrid(trace: Trace, path: Path) -> None:
     """Write the tiers ``words``, ``segments`` (labelled with the words seen) and ``seams``, in the time without pauses.
 
-    Raises BadFile: the file cannot be written, or there is no sound.
+    Raises BadFile, Unavailable: the file cannot be written; BadFile: there is no sound.
     """
     length_s = len(trace.pcm) / trace.rate_hz
     if not length_s:
@@ -52,7 +52,7 @@ def write_textgrid(trace: Trace, path: Path) -> None:
 def read_words(path: Path) -> list[SpokenSpan]:
     """Words of the tier ``words`` of a TextGrid, in UTF-8 or UTF-16.
 
-    Raises BadFile: it is absent, damaged, or has no such tier.
+    Raises BadFile: it is absent, damaged, or has no such tier; Unavailable: the disk or its permissions fail.
     """
     with bad_file(f"the TextGrid {path} cannot be read", "check the path"):
         return parse_words(read_bounded(path, MAX_BYTES), str(path))

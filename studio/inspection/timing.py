@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from studio.core.errors import BadFile, BadOption, BadText, NeedsPackage
+from studio.core.errors import BadFile, BadOption, BadText, NeedsPackage, Unavailable
 from studio.core.events import Event, WordEnd, WordStart
 from studio.core.traces.provenance import ANOTHER_SYSTEM
 from studio.core.traces.textgrid import TextGridEntry, TextGridTier, write_tiers
@@ -128,7 +128,7 @@ def time_all(
 def _timing_or_error(source: Source, setting: TimingSetting) -> UtteranceTiming | str:
     try:
         return _timing(source, setting)
-    except (BadFile, BadOption, BadText, ValueError) as error:
+    except (BadFile, BadOption, BadText, Unavailable, OSError, ValueError) as error:
         return f"{source.file}: {error}"
 
 

@@ -1,7 +1,9 @@
 """Speed benches on tiny voices: counting and decisions; no test depends on this machine's speed."""
 
+import inspect
 import json
 from dataclasses import replace
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,7 @@ import torch
 from needs import needs
 from serve.serving import Served
 from tinyvoice import write_tiny_voice
+from typer.testing import CliRunner
 
 from studio.bench.settings import LoadSetting, StepSetting
 from studio.bench.speed import load, step, step_baselines, typists
@@ -20,6 +23,8 @@ from studio.bench.speed.load import MEANS_S, Arrivals, plot_load, seconds_per_ch
 from studio.bench.speed.random_voice import frames_of
 from studio.bench.speed.subject import Subject
 from studio.bench.speed.typists import batches
+from studio.cli import cli
+from studio.commands.bench import bench, evaluate
 from studio.core import events as ev
 from studio.core.errors import BadOption, StudioError
 from studio.core.ports import EngineLoad, ModuleLoad, SpeakRequest
@@ -225,3 +230,19 @@ def test_batches_are_counted_between_two_times() -> None:
 
     (found,) = batches(moment({1: 5, 4: 10}), moment({1: 5, 4: 2}))
     assert found["histogram"] == {"4": {"runs": 8, "ms": 2.0}} and found["mean_rows"] == 4.0
+
+
+def test_every_measurement_has_its_functions() -> None:
+    commands: list[Any] = [one.callback for app in (bench, evaluate) for one in app.registered_commands]
+    targets = [target for one in commands if (target := inspect.getclosurevars(one).nonlocals.get("target"))]
+    assert len(targets) > 40
+    for target in targets:
+        module, measure, show = target.split(":")
+        functions = vars(import_module(f"studio.bench.{module}"))
+        assert callable(functions[measure]) and callable(functions[show]), target
+
+
+def test_figures_are_printed_unless_json_is_asked_for() -> None:
+    arguments = ["bench", "mos-looks", "--runs", "1"]
+    assert "Tests of equal systems that stop" in CliRunner().invoke(cli, arguments, catch_exceptions=False).stdout
+    assert json.loads(CliRunner().invoke(cli, [*arguments, "--json"], catch_exceptions=False).stdout)["cells"]

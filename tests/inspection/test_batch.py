@@ -1,5 +1,6 @@
 """Tables of many utterances: columns, refusals, resuming after an interruption."""
 
+import errno
 import json
 import os
 import shutil
@@ -13,10 +14,12 @@ from inspection.spoken import RATE_HZ, pcm, story
 from typer.testing import CliRunner
 
 from studio.cli import cli
+from studio.core import files
 from studio.core.clips import write_wav
 from studio.core.errors import BadFile, BadOption
 from studio.core.traces.trace_writer import TraceWriter
 from studio.inspection import batch as run
+from studio.inspection import opening, textgrid
 from studio.inspection.batch_tables import TABLES
 from studio.inspection.opening import find_sources
 
@@ -207,6 +210,22 @@ def test_foreign_journal_is_not_trusted(folder: Path, tmp_path: Path) -> None:
     os.mkfifo(journal)
     with pytest.raises(BadFile, match="is no file"):
         run.measure([folder], journal=journal)
+
+
+@pytest.mark.parametrize("name", ["near/first.TextGrid", "far/said.wav"])
+def test_one_unreadable_file_is_a_problem_of_its_own(folder: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    whole, real = run.measure([folder], workers=1), files.read_bounded
+
+    def read(path: Path, limit: int) -> bytes:
+        if path == folder / name:
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return real(path, limit)
+
+    for module in (opening, textgrid):
+        monkeypatch.setattr(module, "read_bounded", read)
+    found = run.measure([folder], workers=1)
+    assert len(found.problems) == 1 and "Permission denied" in found.problems[0]
+    assert len(found.utterances) == len(whole.utterances) - 1
 
 
 def test_odd_rate_and_hostile_name_are_handled(folder: Path, tmp_path: Path) -> None:

@@ -23,8 +23,8 @@ from studio.bench.page.browser import (
 from studio.bench.settings import HighlightSetting, StartSetting
 from studio.client import Client
 from studio.core.clips import write_wav
-from studio.core.errors import BadVoice, NeedsPackage
-from studio.core.events import Ended, Ready
+from studio.core.errors import BadVoice, NeedsPackage, StudioError
+from studio.core.events import Ended, Failed, Ready
 from studio.measure.latency import percentiles
 from studio.measure.recognisers.registry import open_recogniser
 from studio.measure.report import bar, print_table, recogniser_name
@@ -159,6 +159,8 @@ def _speak(url: str, text: str) -> float:
             rate_hz = event.rate_hz
         elif isinstance(event, Ended):
             samples = event.samples
+        elif isinstance(event, Failed):
+            raise StudioError(f"the app did not speak: {event.message}")
     return samples / rate_hz
 
 

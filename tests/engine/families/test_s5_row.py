@@ -342,7 +342,7 @@ def test_a_step_closed_by_a_flush_is_not_fed_again():
 
 def test_options_are_checked_and_apply_from_the_next_word():
     row = a_row(k=2)
-    with pytest.raises(BadOption, match="look-ahead k = 4"):
+    with pytest.raises(BadOption, match="k cannot be 4"):
         row.check({"k": 4})
     row.commit(["one", "two"])
     assert row.next_input() is None
