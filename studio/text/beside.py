@@ -8,7 +8,21 @@ from studio.core.text.typography import MARKS
 from studio.text import numbers
 from studio.text.dates import MONTHS
 from studio.text.numbers import NUM, cardinal
-from studio.text.tables import MARKED, MONTH_NAMES, MONTHS_FOLLOW, SIZED, STATES, STREETS, TIMED
+from studio.text.tables import (
+    CLEAR_MONTHS,
+    DAYS_AND_MONTHS,
+    FOOT_LONG,
+    MARKED,
+    MONTH_NAMES,
+    MONTHS_FOLLOW,
+    NAME_PARTS,
+    NOT_MARKED,
+    SIZED,
+    STARTERS,
+    STATES,
+    STREETS,
+    TIMED,
+)
 from studio.text.tokens import VULGARS, phrase
 
 
@@ -46,22 +60,30 @@ def _expires(m: re.Match[str], at: Beside) -> str | None:
 
 def _month_of_card(m: re.Match[str], at: Beside) -> str | None:
     """Exp 09/27: a month and a year."""
-    if not _EXPIRES.fullmatch(f"{at.earlier} {at.before}".strip().lower()):
+    is_sale = at.before.startswith("thru") and m[1][0] != "0" and int(m[2]) <= 31  # a month and a day
+    if is_sale or not _EXPIRES.fullmatch(f"{at.earlier} {at.before}".strip().lower()):
         return None
     return f"{MONTHS[int(m[1]) - 1]} {numbers.number(f'20{m[2]}')}"
 
 
 def _month(m: re.Match[str], at: Beside) -> str | None:
-    """The 5th of Jan, in Mar."""
-    is_month = (at.before == "of" and _OF_MONTH.fullmatch(at.earlier)) or at.before.lower() in MONTHS_FOLLOW
-    is_listed = at.before in ("and", "or", "to", "-") and at.earlier.rstrip(MARKS) in MONTH_NAMES
-    return MONTH_NAMES[m[0]] if is_month or is_listed else None
+    """The 5th of Jan, in Mar; not the names in Jan Hus, in Mar Vista."""
+    if re.match("[A-Z][a-z]", at.after) and at.after.rstrip(MARKS) not in (*STARTERS, *DAYS_AND_MONTHS):
+        return None
+    if at.after in NAME_PARTS:
+        return None
+    follows = at.before in MONTHS_FOLLOW and (at.before not in ("late", "next", "last") or at.earlier.lower() != "the")
+    is_listed = at.before in ("and", "or", "to", "-") and at.earlier.rstrip(MARKS) in CLEAR_MONTHS
+    is_month = follows or is_listed or (at.before == "of" and _OF_MONTH.fullmatch(at.earlier))
+    return MONTH_NAMES[m[0]] if is_month else None
 
 
 def _direction(m: re.Match[str], at: Beside) -> str | None:
-    """51.5° N; Ave. NW; 123 N. Main St."""
+    """51.5° N; Ave. NW; at 123 N. Main St.; not the initials in page 12 N. Hawthorne, Dr. S.W. Mitchell."""
     is_angle = at.before[-1:] == "°" or re.fullmatch(r"\d+(?:'|inch)", at.before)
-    of_house = m[0][-1] == "." and not m[2] and at.before.isdecimal() and re.match("[A-Z][a-z]", at.after)
+    is_address = at.earlier.lower() in ("at", "to", "from", "near") or at.earlier[-1:] in (",", ":") or not at.earlier
+    is_name = re.match("[A-Z][a-z]", at.after) and at.after not in STARTERS
+    of_house = m[0][-1] == "." and not m[2] and at.before.isdecimal() and is_address and is_name
     if is_angle or of_house or (m[2] and at.before in STREETS):
         return _DIRECTIONS[m[1]] + (_DIRECTIONS[m[2]] if m[2] else "")
     return None
@@ -72,12 +94,13 @@ def _by(m: re.Match[str], at: Beside) -> str | None:
     is_size = at.earlier in ("a", "an", "A") and len(at.rest) > 1 and _is_noun(at.rest[1]) and at.before.isdecimal()
     if is_size or _SIDE.fullmatch(f"{at.earlier} {at.before}"):
         return "by"
-    return "times" if at.before[-1:].isdecimal() and at.after[:1].isdecimal() else None
+    is_number = at.before[-1:].isdecimal() or at.before[-1:] in [*VULGARS]
+    return "times" if is_number and at.after[:1].isdecimal() else None
 
 
 def _is_noun(after: str) -> bool:
     word = after.rstrip(MARKS)
-    return word.isalpha() and (word.islower() or word.isupper()) and word not in SIZED
+    return word.isalpha() and word.lower() not in SIZED and word not in STARTERS
 
 
 def _inches(m: re.Match[str], at: Beside) -> str | None:
@@ -92,14 +115,19 @@ def _feet(m: re.Match[str], at: Beside) -> str | None:
     if at.before[-1:] == "°":
         return f"{cardinal(m[1])} minute{'' if m[1] == '1' else 's'}"
     is_side = at.after in ("x", "×") or (at.before in ("x", "×") and at.earlier[-1:] == "'")
-    if m[1] == "1" or ((is_side or at.before in ("a", "an", "A")) and _is_noun(at.after)):
+    has_inches = re.match(r"\d\d?inch", at.after)
+    is_length = at.before in ("a", "an", "A") and at.after.rstrip(MARKS) in FOOT_LONG
+    if is_length or (is_side and _is_noun(at.after)) or (m[1] == "1" and (is_side or has_inches)):
         return f"{cardinal(m[1])} foot"
-    return f"{cardinal(m[1])} feet" if is_side or re.match(r"\d\d?inch", at.after) else None
+    return f"{cardinal(m[1])} feet" if is_side or has_inches else None
 
 
 def _out_of(m: re.Match[str], at: Beside) -> str | None:
     """4.5/5, 9/10 on the test."""
-    is_mark = at.after.rstrip(MARKS) == "stars" or (at.before.lower() in MARKED and at.after != "of") or "." in m[1]
+    after = at.after.rstrip(MARKS)
+    is_mark = (
+        after == "stars" or (at.before.lower() in MARKED and after not in NOT_MARKED) or ("." in m[1] and not after)
+    )
     return f"{cardinal(m[1])} out of {cardinal(m[2])}" if is_mark else None
 
 
@@ -109,6 +137,11 @@ def _hours(m: re.Match[str], at: Beside) -> str | None:
         return None
     zero = "zero " if m[1][0] == "0" else ""
     return f"{zero}{cardinal(str(int(m[1])))} hundred" if m[2] == "00" else f"{zero}{numbers.clock(m[1], m[2])}"
+
+
+def _is_duration(at: Beside) -> bool:
+    """It took 2h30, a 2h30 film."""
+    return at.before.lower() in (*TIMED, "a", "an", "lasting", "about", "every")
 
 
 def _century(m: re.Match[str], at: Beside) -> str | None:
@@ -129,14 +162,14 @@ BESIDE_RULES: tuple[tuple[str, ContextReader], ...] = (
     ("Jan|Mar|Jun", _month),
     (r"(\d\d?(?:\.\d)?)/(5|10)", _out_of),
     (r"([01]\d|2[0-4])([0-5]\d)", _hours),
-    (r"(\d\d?)h([0-5]\d)", lambda m, at: numbers.duration(m[1], m[2], "0") if at.before.lower() in TIMED else None),
-    (r"(\d{1,4})B", lambda m, at: f"{cardinal(m[1])} b" if at.before == "at" and at.after.istitle() else None),
-    (r"\d{5}", lambda m, at: numbers.digits(m[0]) if at.before in STATES else None),
+    (r"(\d\d?)h([0-5]\d)", lambda m, at: numbers.duration(m[1], m[2], "0") if _is_duration(at) else None),
+    (r"(\d{2,4})B", lambda m, at: f"{cardinal(m[1])} b" if at.before == "at" and at.after.istitle() else None),
+    (r"\d{5}", lambda m, at: numbers.digits(m[0]) if at.before in STATES and at.earlier[-1:] == "," else None),
     (
         r"c\.",
         lambda m, at: (
             "century" if re.fullmatch(r"\d\d?(?:st|nd|rd|th)", at.before) and not at.after[:1].isdecimal() else None
         ),
     ),
-    (r"[IVX]{2,5}", _century),
+    (r"X[IVX]{1,4}", _century),
 )

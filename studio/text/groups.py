@@ -296,6 +296,8 @@ def closing_stop(token: str, after: str) -> str:
     """The full stop of an abbreviation (p.m., oz.) that also ends the sentence."""
     is_half = token.endswith(".") and _HALF_TOKEN.fullmatch(token) is not None
     follows = re.split("[ /]", after)[0].rstrip(MARKS)
+    if token == "c." and follows and follows not in STARTERS:
+        return ""  # 14th c. France
     if not is_half and (
         token not in MAY_END
         or follows in _COMPASS
@@ -308,5 +310,6 @@ def closing_stop(token: str, after: str) -> str:
 
 
 def is_code(short: str, after: str) -> bool:
-    """Whether a code follows an abbreviation: no. GB123, apt. B4; not "No. B12 is a vitamin"."""
-    return re.match(r"[A-Z]{1,4}-?\d" + (r"\d{3}" if short[0].isupper() else ""), after) is not None
+    """Whether a code follows an abbreviation: no. GB1234, apt. B4; not "He said no. B12 is a vitamin"."""
+    digits = r"\d" if short in ("apt.", "ste.", "rm.") else r"\d{4}"
+    return re.match(rf"[A-Z]{{1,4}}-?{digits}", after) is not None

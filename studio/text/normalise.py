@@ -50,7 +50,7 @@ _INNER = re.compile(
 )
 _NUMERAL = re.compile("[ivx]+|[IVXLC]+(?:th|st|nd|rd)")
 _COMPARED = re.compile(r"([<>≤≥≈]|[<>]=)([^<>=]*\d[^<>=]*)")
-_CODE = re.compile(r"#(?![0-9A-F]{6}\Z)([A-Z]{1,4}-?\d\S*)")  # order #A-1234
+_CODE = re.compile(r"#(?![0-9A-F]{6}\Z)([A-Z]{1,4}-\d\S*)")  # order #A-1234; not the hashtag #G20
 _SHORT_AND_NUMBER = re.compile(rf"({'|'.join(map(re.escape, ABBREVIATIONS))})(\d\S*)")
 _DOTS = re.compile(r"(?:[A-Za-z]\.)+[A-Za-z]?|LL\.[BDM]\.?")
 _DEGREE = re.compile(r"([BDM])\.([A-Z][a-z]+)\.?")  # B.Sc., M.Phil.

@@ -53,7 +53,7 @@ ABBREVIATIONS = {
     "esp.": "especially", "viz.": "namely", "Amb.": "ambassador", "Atty.": "attorney", "Det.": "detective",
     "Insp.": "inspector", "Cdr.": "commander", "Brig.": "brigadier", "Mme.": "madame", "Pfc.": "private first class",
     "Pl.": "place", "Sq.": "square",
-    "Fwy.": "freeway", "Dist.": "district", "Cf.": "compare", "Ca.": "circa", "Pp.": "pages", "Pg.": "page",
+    "Fwy.": "freeway", "Dist.": "district", "Cf.": "compare", "Pp.": "pages", "Pg.": "page",
     "Avg.": "average", "Incl.": "including", "Excl.": "excluding", "Esp.": "especially", "Viz.": "namely",
     "apt.": "apartment", "ste.": "suite", "rm.": "room", "&c.": "etcetera",
 } | {key: name for key, name in MONTH_NAMES.items() if key.endswith(".")}  # fmt: skip
@@ -325,12 +325,21 @@ COUNTED = frozenset(  # a number of four digits before these is not a year
 MINUS_FOLLOWS = frozenset("is was are were be at to of from reached hit minus equals below".split())  # it was - 5
 SCORED = frozenset("won lost win lose beat lead led drew scored score".split())  # 3 - 1 is a score after these
 MARKED = frozenset("got scored rated gave rating score".split())  # 9/10 is "out of" after these
-MONTHS_FOLLOW = frozenset("in late early mid last next".split())  # Jan and Mar are months, not names, after these
+MONTHS_FOLLOW = frozenset("in In late early mid last next".split())  # Jan and Mar are months, not names, after these
+NOT_MARKED = frozenset("of to the a an each done = + equals".split())  # gave 1/10 to charity
+CLEAR_MONTHS = frozenset(MONTH_NAMES) & frozenset("Feb Apr Jul Aug Sep Sept Oct Nov Dec".split())
+NAME_PARTS = frozenset("van von del de der ten".split())  # Jan van Eyck, Mar del Plata
+FOOT_LONG = frozenset(  # a 6' fence
+    "fence wall ladder pole cable cord rope table board ceiling pool drop tree boat tape hose beam plank rug snake "
+    "shark sofa bed shelf bench counter section length piece man woman person tall long wide deep high".split()
+)
 SIZED = frozenset(  # after an amount of inches these are not what it measures: 12" wide, a 12" ruler
     "wide long tall high deep thick across apart away above below up down off out more less than of is was are were "
-    "x × in on at to by and or but from with for if so as when while that which it he she they we i you".split()
+    "x × in on at to by and or but from with for if so as when while that which it he she they we i you last next "
+    "this yesterday today overnight per each every because before after since until too only left right over under "
+    "around between behind".split()
 )
-STREETS = frozenset("St. Ave. Blvd. Rd. St Ave Blvd Rd Street Avenue Boulevard Road Drive Dr. Dr Place Court".split())
+STREETS = frozenset("St. Ave. Blvd. Rd. St Ave Blvd Rd Street Avenue Boulevard Road Drive Place Court".split())
 STATES = frozenset(  # a ZIP code follows
     "AL AK AZ AR CA CO CT DC DE FL GA HI ID IL IN IA KS KY LA ME MD MA MI MN MS MO MT NE NV NH NJ NM NY NC ND OH OK OR "
     "PA RI SC SD TN TX UT VT VA WA WV WI WY".split()

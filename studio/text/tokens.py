@@ -240,7 +240,7 @@ _RULES: list[tuple[re.Pattern[str], Reader]] = [
         ),
         (rf"({SIGN}?)({NUM})({CURRENCY})", lambda m: money(m[1], m[3], m[2])),
         (rf"((?:{CURRENCY}).*\d[A-Za-z]?|.*\d(?:{CURRENCY}))/([A-Za-z]+)", _per),
-        (r"((?:[2-9]|1[0-9]|[2-4][02-9]))st", lambda m: f"{cardinal(m[1])} stone"),
+        (r"((?:[4-9]|1[0-9]|2[02-9]|30))st", lambda m: f"{cardinal(m[1])} stone"),
         (
             r"(\d{1,3}(?:,\d{3})+|\d{1,9})(?:st|nd|rd|th|ST|ND|RD|TH)(s|'s)?",
             lambda m: plural(ordinal(m[1])) if m[2] == "s" else ordinal(m[1]) + (m[2] or ""),
@@ -292,7 +292,7 @@ _RULES: list[tuple[re.Pattern[str], Reader]] = [
         (rf"({SIGN}?{NUM})[eE]([-+]?\d{{1,3}})", lambda m: f"{cardinal(m[1])} times ten {power(m[2])}"),
         (rf"({SIGN}?{NUM})({EXPONENT})", lambda m: f"{cardinal(m[1])} {power(m[2])}"),
         (r"([A-Z][a-z]?)(?:([²³])|\^?(\d))?\^([+−-])", ion),
-        (r"([KQRBN]|[a-h](?=x))([a-h1-8]?)(x?)([a-h][1-8])([+#]?)", chess_move),
+        (r"([KQRBN](?=\S*[x+#]|[cf][36]\Z)|[a-h](?=x))([a-h1-8]?)(x?)([a-h][1-8])([+#]?)", chess_move),
         (r"(?=\S*\d)(?:(?:[BCFHIKNOPSUVWY]|[ABCFGLMNRSTUZ][a-z])\d{0,2}){2,9}", formula),
         (
             r"([A-Za-zµ]+)\*([A-Za-zµ]+)\^-(?:([²³])|\^?1)",
@@ -326,7 +326,7 @@ _RULES: list[tuple[re.Pattern[str], Reader]] = [
         (rf"({SIGN}?{NUM})([a-ln-z])({EXPONENT})", lambda m: f"{cardinal(m[1])} {m[2]} {power(m[3])}"),
         (rf"({AMOUNT})(-?)({UNIT})", _measure),
         (rf"(\d*[{VULGARS}]|\d+/\d+)({UNIT})", _fraction_measure),
-        (rf"({NUM})(?:inch)?[x×]({NUM})(?:(?:inch)?[x×]({NUM}))?({UNIT})", sides),
+        (rf"({NUM})(?:inch)?[x×X]({NUM})(?:(?:inch)?[x×X]({NUM}))?({UNIT})", sides),
         (r"(\d{3,5})×(\d{3,5})", lambda m: f"{number(m[1])} by {number(m[2])}"),
         (r"(\d{2,5})x(\d{1,5})", lambda m: f"{number(m[1])} by {number(m[2])}"),
         (r"(\d)x(\d)(?:x(\d))?", lambda m: " by ".join(cardinal(one) for one in m.groups() if one)),

@@ -23,7 +23,7 @@ _GROWING = re.compile(
     r"|[0-9]{1,4}[-~][A-Z][a-z]{2,8}\.?"
     r"|[0-9.,]+(?:[kmKMBT]|bn|mn|[eE][-+]?[0-9]+)|(?:Rs\.|[A-Z]{3})[0-9][0-9.,]*|[lL]/100"
     rf"|(?:thousand|[mbt]rillion|[mb]illion|°[CF]?|[GMTk]B|[kGM]?Hz|km|kg|cm|mm|mg|m[lL]|k?W|mi|mph|ft|lbs?|hrs|mins?)[-~][{re.escape(CURRENCY)}]?[0-9][0-9.,]*"
-    rf"|[IVX]{{2,5}}|[0-9][0-9./{FRACTIONS}]*inch|[0-9][0-9.,]*x[0-9][0-9.,x]*"
+    rf"|X[IVX]{{1,4}}|[0-9][0-9./{FRACTIONS}]*inch|[0-9][0-9.,]*x[0-9][0-9.,x]*"
     r"|[A-Z]{1,3}\$[0-9.,-]*|[apAP]\.?[mM]\.?[-~][0-9][0-9:.]*"
 )
 _WHOLE = re.compile(r"[0-9]+(?:([./-])[0-9]+\1[0-9]+|(?:\.[0-9]+){3})[:/0-9]*")  # dates, versions and addresses

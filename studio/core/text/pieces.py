@@ -74,7 +74,7 @@ _GREEK_NAMES = dict(
 )
 _LONE_GREEK = re.compile("(?<![α-ωΑ-Ωά-ώ])(?:[αβγδεζηθικλνξορστυφχψω]|[ΓΔΘΛΞΣΦΨ])(?![α-ωΑ-Ωά-ώ])")
 _QUOTES = re.compile('["“”„]')
-_FEET_INCHES = re.compile(r"[\d ][\'′’]\d\d?\Z")  # before a double quote: 5'11"
+_FEET_INCHES = re.compile(r"\d['′’]\d\d?\Z")  # before a double quote: 5'11"
 _FEET = re.compile(r"\d{1,3}")  # before an apostrophe at the end: 6' 2"
 # Single characters of Roman numerals: their decomposition would be read as a letter.
 _LONE_ROMAN = re.compile("(?<![Ⅰ-ⅿ])[ⅠⅤⅩⅬⅭⅮⅯⅰ-ⅿ](?![Ⅰ-ⅿ])")
@@ -126,8 +126,8 @@ def quotes(token: str, is_quoted: bool) -> tuple[list[int], list[int]]:
     turns: list[int] = []
     for match in _QUOTES.finditer(token):
         at, before = match.start(), token[: match.start()]
-        is_number = before[-1:].isdecimal() or before[-1:] in [*FRACTIONS]
-        if match[0] in '"”' and is_number and (not is_quoted or _FEET_INCHES.search(f" {before}")):
+        is_number = before[-1:] in [*FRACTIONS] or re.search(r"(?<![\d,])\d{1,3}\Z", before) is not None
+        if match[0] in '"”' and is_number and (not is_quoted or _FEET_INCHES.search(before)):
             inches.append(at)
             continue
         is_first = not before.strip("([{*_") and token[at + 1 : at + 2].isalnum()

@@ -33,7 +33,7 @@ _ABBREVIATED = (
     "ch incl excl qty Qty Assn ver Ver Ste Pt esp viz Amb Atty Det Insp Cdr Brig Mme Pfc Pl Sq Fwy Dist "
     "Mon Tue Tues Wed Thu Thur Thurs Fri "
     "Jan Feb Mar Apr Jun Jul Aug Sep Sept Oct Nov Dec etc vs Vs approx dept Dept pp cf Ph.D "
-    "Cf Ca Pp Pg Avg Incl Excl Esp Viz apt ste rm &c"
+    "Cf Pp Pg Avg Incl Excl Esp Viz apt ste rm &c"
 )
 ABBREVIATIONS = frozenset(_ABBREVIATED.split())
 
